@@ -1,0 +1,68 @@
+"""Every stage's settings, nested in `PipelineConfig`. Imports nothing heavy, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class CaptureConfig:
+    """Which frames are used and how their files are understood."""
+
+    every: int = 1
+    """Use every n-th frame."""
+    max_frames: int | None = None
+    """Use at most this many frames, spread evenly."""
+    depth_scale: float | None = None
+    """Stored depth / this = metres; needed where the format does not say it (1000: millimetres)."""
+    intrinsics: tuple[float, float, float, float] | None = None
+    """fx fy cx cy in pixels where the capture has none, or in place of what it has; first pixel's centre at 0.5."""
+    color_calibration: str | None = None
+    """JSON file with the colour camera where it is not the depth camera (fx, fy, cx, cy,
+    depth_to_color_rotation, depth_to_color_translation); one that lies beside the frames is found."""
+
+
+@dataclass(frozen=True)
+class FusionConfig:
+    """Truncated signed distance fusion."""
+
+    voxel_size: float | None = None
+    """Metres; chosen from the data and the memory when left out."""
+    truncation: float = 4.0
+    """Half width of the band around the surface, in voxels."""
+    depth_min: float = 0.05
+    """Depth below this is dropped, metres."""
+    depth_max: float | None = None
+    """Depth above this is dropped, metres; chosen from the data when left out."""
+    memory: float | None = None
+    """Gigabytes that the volume may use; half of what is free when left out."""
+
+
+@dataclass(frozen=True)
+class CleanConfig:
+    """From a raw surface to a clean mesh."""
+
+    vertices: int | None = 80_000
+    """Simplify to at most this many vertices; None keeps all."""
+    max_error: float | None = None
+    """Stop simplifying before the surface moves by more than this, metres."""
+
+
+@dataclass(frozen=True)
+class TextureConfig:
+    """UV charts and the texture image."""
+
+    size: int | None = None
+    """Side of the square texture in pixels, at most 8192; chosen from the photos when left out."""
+
+
+@dataclass(frozen=True)
+class PipelineConfig:
+    """Everything that `smr reconstruct` can be told."""
+
+    capture: CaptureConfig = field(default_factory=CaptureConfig)
+    fusion: FusionConfig = field(default_factory=FusionConfig)
+    clean: CleanConfig = field(default_factory=CleanConfig)
+    texture: TextureConfig = field(default_factory=TextureConfig)
+    seed: int = 0
+    """Start of every random generator."""
