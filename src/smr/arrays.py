@@ -72,9 +72,7 @@ def launch_chunked(
     edges = [dim * i // count for i in range(count + 1)]
 
     def run(i: int) -> None:
-        wp.launch(
-            kernel, dim=edges[i + 1] - edges[i], inputs=[edges[i], *inputs], outputs=list(outputs), device=device
-        )
+        wp.launch(kernel, dim=edges[i + 1] - edges[i], inputs=[edges[i], *inputs], outputs=list(outputs), device=device)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(run, range(count)))

@@ -149,6 +149,3 @@ class TexturedMesh:
     def __post_init__(self) -> None:
         if len(self.face_uvs) != len(self.mesh.faces):
             raise ValueError(f"face_uvs has {len(self.face_uvs)} rows for {len(self.mesh.faces)} faces")
-
-
-

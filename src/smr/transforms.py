@@ -56,9 +56,7 @@ def matrix_from_quat_wxyz(quat_wxyz: Float[np.ndarray, "4"], translation: Float[
     return matrix
 
 
-def look_at(
-    eye: Float[np.ndarray, "3"], target: Float[np.ndarray, "3"], up: Float[np.ndarray, "3"]
-) -> Matrix4:
+def look_at(eye: Float[np.ndarray, "3"], target: Float[np.ndarray, "3"], up: Float[np.ndarray, "3"]) -> Matrix4:
     """`world_from_camera` of a camera (OpenCV axes) at `eye` that looks at `target` with `up` upwards in the image."""
     forward = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(forward, up)
