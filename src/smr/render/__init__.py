@@ -1,0 +1,1 @@
+"""Rendering: the rasterizer and pictures of textured meshes."""
