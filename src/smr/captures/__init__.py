@@ -1,0 +1,103 @@
+"""Captures: folders of photos, depth and poses, in the formats that scanners and data sets write.
+
+`read_capture` finds the format by looking at the folder; `Decoder` turns the files into pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..config import CaptureConfig
+from ..errors import SmrError
+from ..records import Capture, Finding
+from . import cameras_json, redwood, seven_scenes
+from .ahead import decode_ahead
+from .checks import checked_capture, named
+from .decode import Decoder, decode_depth, decode_mask, decode_photo
+from .folder import Folder
+
+__all__ = [
+    "READERS",
+    "Decoder",
+    "Reader",
+    "decode_ahead",
+    "decode_depth",
+    "decode_mask",
+    "decode_photo",
+    "read_capture",
+]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How one format is recognised and read."""
+
+    format: str
+    sees: Callable[[Folder], bool]
+    """Whether a folder looks like this format."""
+    read: Callable[[Folder, CaptureConfig], Capture]
+    """Lists the frames; broken files and poses are sorted out afterwards, for all formats alike."""
+
+
+READERS = (
+    Reader(seven_scenes.FORMAT, seven_scenes.sees, seven_scenes.read),
+    Reader(cameras_json.FORMAT, cameras_json.sees, cameras_json.read),
+    Reader(redwood.FORMAT, redwood.sees, redwood.read),
+)
+"""In the order of asking: the first that sees its format reads the folder."""
+
+
+def read_capture(source: Path, config: CaptureConfig = CaptureConfig()) -> Capture:  # noqa: B008 (frozen)
+    """Find out what a folder holds and list its frames, without decoding pixels.
+
+    Args:
+        source: The folder of a capture (or one of its files that names the others).
+        config: Which frames to use, and what the user says about units and cameras.
+
+    Returns:
+        The frames whose files and poses can be used, in OpenCV camera axes, with what is worth saying as findings.
+
+    Raises:
+        SmrError: There is no capture that is known here, or nothing usable in it.
+    """
+    folder = _folder(Path(source))
+    reader = _reader(folder)
+    findings: tuple[Finding, ...] = ()
+    if reader is None:
+        inner = [Folder(folder.root / name) for name in folder.names() if (folder.root / name).is_dir()]
+        seen = [(below, found) for below in inner if (found := _reader(below)) is not None]
+        if len(seen) != 1:
+            raise _unknown(folder, [below.root.name for below, _ in seen])
+        folder, reader = seen[0]
+        findings = (Finding("note", f"The capture lies in the folder {folder.root.name} below."),)
+    capture = reader.read(folder, config)
+    return checked_capture(replace(capture, findings=(*findings, *capture.findings)), config)
+
+
+def _reader(folder: Folder) -> Reader | None:
+    return next((reader for reader in READERS if reader.sees(folder)), None)
+
+
+def _folder(source: Path) -> Folder:
+    if source.is_dir():
+        return Folder(source)
+    if not source.exists():
+        raise SmrError(f"{source} is not there.", "Give the folder of a capture.")
+    return Folder(source.parent)
+
+
+def _unknown(folder: Folder, captures_below: list[str]) -> SmrError:
+    if captures_below:
+        return SmrError(
+            f"{folder.root} holds {len(captures_below)} captures: {named(captures_below)}.",
+            "Name one of these folders.",
+        )
+    formats = ", ".join(reader.format for reader in READERS)
+    if not folder.names():
+        return SmrError(f"{folder.root} is empty.", f"Give the folder of a capture. Known formats: {formats}.")
+    return SmrError(
+        f"{folder.root} is no capture that is known here; it holds {named(list(folder.names()))}.",
+        f"Known formats: {formats}. See docs/captures.md for what each needs.",
+    )

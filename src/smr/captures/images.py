@@ -1,0 +1,215 @@
+"""Image files as arrays: photos as RGB bytes, depth images as the numbers that are stored."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Shaped, UInt8
+from PIL import Image, UnidentifiedImageError
+
+from ..errors import SmrError
+from .exr import read_exr, read_exr_size
+
+PIXEL_LIMIT = 300_000_000
+"""Pixels; an image with more is refused before memory is taken for it."""
+FILE_LIMIT = 4 << 30
+
+_BAD_IMAGE = (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
+"""What Pillow raises for damaged files."""
+_FLOAT_ENDINGS = (".exr", ".npy")
+
+
+def damaged(path: Path, why: object) -> SmrError:
+    """The error of a file that cannot be decoded."""
+    return SmrError(f"{path} cannot be decoded: {why}.", "Copy or export the file again, or remove it and its frame.")
+
+
+def _open(path: Path) -> Image.Image:
+    try:
+        image = Image.open(path)
+    except FileNotFoundError:
+        raise SmrError(f"{path} is not there.", "Copy the capture again, with all its files.") from None
+    except UnidentifiedImageError:
+        raise damaged(
+            path, "it is empty" if path.stat().st_size == 0 else "it is no image that is known here"
+        ) from None
+    except (Image.DecompressionBombError, *_BAD_IMAGE) as error:
+        raise damaged(path, error) from None
+    if image.width * image.height > PIXEL_LIMIT:
+        raise damaged(path, f"its header says {image.width} x {image.height} pixels, more than is sane")
+    return image
+
+
+def read_photo(path: Path) -> UInt8[np.ndarray, "h w 3"]:
+    """An image as RGB, 8 bits each; as stored, without turning it by EXIF.
+
+    Raises:
+        SmrError: The file is missing, truncated or no image.
+    """
+    with _open(path) as image:
+        try:
+            if image.mode.startswith("I") or image.mode == "F":
+                grey = np.asarray(image).astype(np.float64)
+                top = 65535.0 if image.mode.startswith("I") else max(float(grey.max(initial=0.0)), 1e-30)
+                return np.repeat((np.clip(grey / top, 0, 1) * 255 + 0.5).astype(np.uint8)[..., None], 3, axis=2)
+            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+        except _BAD_IMAGE as error:
+            raise damaged(path, error) from None
+
+
+def read_mask(path: Path) -> Bool[np.ndarray, "h w"]:
+    """A mask: True where the image is not 0; of an image with an alpha channel, where that is not 0.
+
+    Raises:
+        SmrError: The file is missing, truncated or no image.
+    """
+    with _open(path) as image:
+        try:
+            bands = image.getbands()
+            alpha = image.getchannel("A") if "A" in bands else image.convert("L") if len(bands) > 1 else image
+            return np.asarray(alpha) != 0
+        except _BAD_IMAGE as error:
+            raise damaged(path, error) from None
+
+
+def read_depth_image(path: Path) -> Shaped[np.ndarray, "h w"]:
+    """A depth image with the numbers it stores: unsigned integers or floats, not scaled.
+
+    Raises:
+        SmrError: The file is missing, truncated, no image, or has more than one channel.
+    """
+    ending = path.suffix.lower()
+    if ending == ".exr":
+        return read_exr(path)
+    if ending == ".npy":
+        return _read_npy(path)
+    if ending == ".pgm":
+        return _read_pgm(path)
+    with _open(path) as image:
+        if len(image.getbands()) != 1 or image.mode == "P":
+            raise SmrError(
+                f"{path} has mode {image.mode}, not one channel of depth: a picture of depth, for people.",
+                "Export depth as 16-bit PNG, float TIFF, EXR or NPY.",
+            )
+        try:
+            stored = np.asarray(image)
+        except _BAD_IMAGE as error:
+            raise damaged(path, error) from None
+    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+def image_size(path: Path) -> tuple[int, int]:
+    """Width and height, from the file's header only.
+
+    Raises:
+        SmrError: The file is missing or no image.
+    """
+    ending = path.suffix.lower()
+    if ending == ".exr":
+        return read_exr_size(path)
+    if ending == ".npy":
+        height, width = _map_npy(path).shape
+        return width, height
+    with _open(path) as image:
+        return image.size
+
+
+def stores_metres(path: Path) -> bool:
+    """Whether the file holds floating point numbers, which are metres by custom; from its header only."""
+    ending = path.suffix.lower()
+    if ending == ".exr":
+        return True
+    if ending == ".npy":
+        return bool(_map_npy(path).dtype.kind == "f")
+    with _open(path) as image:
+        return image.mode == "F"
+
+
+def stores_8_bits(path: Path) -> bool:
+    """Whether the depth image has only 256 steps; from its header only."""
+    ending = path.suffix.lower()
+    if ending == ".exr":
+        return False
+    if ending == ".npy":
+        return _map_npy(path).dtype.itemsize == 1
+    if ending == ".pgm":
+        return _read_pgm(path).dtype.itemsize == 1
+    with _open(path) as image:
+        return image.mode in ("L", "1")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the file is there and ends as its format must; only a look at the tail, so not a proof."""
+    ending = path.suffix.lower()
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 64, 0))
+            tail = file.read(64)
+    except OSError:
+        return False
+    if ending == ".png":
+        return b"IEND" in tail
+    if ending in (".jpg", ".jpeg"):
+        return b"\xff\xd9" in tail
+    return size > 0
+
+
+def _map_npy(path: Path) -> Any:
+    try:
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise SmrError(f"{path} is not there.", "Copy the capture again, with all its files.") from None
+    except _BAD_IMAGE as error:
+        raise damaged(path, error) from None
+    if not isinstance(stored, np.ndarray) or np.squeeze(stored).ndim != 2 or stored.dtype.kind not in "uif":
+        raise damaged(path, "it holds no two-dimensional array of numbers")
+    if stored.size > PIXEL_LIMIT:
+        raise damaged(path, f"it has {stored.size} values, more than is sane")
+    return np.squeeze(stored)
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    stored = np.array(_map_npy(path))
+    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
+
+
+def _read_pgm(path: Path) -> np.ndarray:
+    """Portable grey map, binary (P5) or text (P2); two bytes are big endian. Pillow would stretch the values."""
+    try:
+        if path.stat().st_size > FILE_LIMIT:
+            raise damaged(path, "it is larger than 4 GB")
+        content = path.read_bytes()
+    except OSError as error:
+        raise damaged(path, error.strerror) from None
+    words: list[bytes] = []
+    at = 0
+    while len(words) < 4 and at < len(content):  # magic, width, height, largest value; # starts a comment
+        if content[at : at + 1].isspace():
+            at += 1
+        elif content[at : at + 1] == b"#":
+            at = (content.find(b"\n", at) + 1) or len(content)
+        else:
+            end = next((i for i in range(at, min(at + 32, len(content))) if content[i : i + 1].isspace()), at + 32)
+            words.append(content[at:end])
+            at = end
+    try:
+        magic, width, height, top = words[0], int(words[1]), int(words[2]), int(words[3])
+    except (ValueError, IndexError):
+        raise damaged(path, "its header is no PGM header") from None
+    if magic not in (b"P5", b"P2") or width <= 0 or height <= 0 or width * height > PIXEL_LIMIT or not 0 < top < 65536:
+        raise damaged(path, f"its header is no sane PGM header ({b' '.join(words)[:40]!r})")
+    if magic == b"P2":
+        values = np.array(content[at:].split()[: width * height], dtype=np.uint16)
+    else:
+        kind = np.dtype(">u2" if top > 255 else "u1")
+        body = io.BytesIO(content[at + 1 :]).read(width * height * kind.itemsize)
+        values = np.frombuffer(body[: len(body) // kind.itemsize * kind.itemsize], kind)
+    if values.size != width * height:
+        raise damaged(path, f"it is truncated: {values.size} of {width * height} values")
+    native = values.reshape(height, width)
+    return native.astype(native.dtype.newbyteorder("="), copy=False)
