@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 Item = TypeVar("Item")
 
 
+@runtime_checkable
 class Track(Protocol):
     """Wraps an iterable and yields the same items; a command-line bar counts them and estimates the time."""
 
