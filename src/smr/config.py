@@ -36,12 +36,27 @@ class FusionConfig:
     """Depth above this is dropped, metres; chosen from the data when left out."""
     memory: float | None = None
     """Gigabytes that the volume may use; half of what is free when left out."""
+    weight_limit: float = 128.0
+    """A voxel's weight stops growing here, so that later frames still count. One frame that looks straight at a
+    surface 1 m away has weight 1; it grows with the square of nearness."""
+    min_observations: int = 1
+    """Frames that must have measured a place before it can become surface."""
 
 
 @dataclass(frozen=True)
 class CleanConfig:
     """From a raw surface to a clean mesh."""
 
+    min_component: float = 0.005
+    """Drop pieces with a smaller share of the faces than this, unless they are long (see `min_extent`); 0 keeps all."""
+    min_extent: float = 0.05
+    """Keep a piece whatever its faces when its box's diagonal is at least this share of the whole's."""
+    hole_edges: int = 30
+    """Close holes of at most this many edges; 0 leaves all open."""
+    hole_rounds: int = 3
+    """Look for holes at most so often, as closing some can make others closable."""
+    smoothing: int = 5
+    """Iterations of smoothing; 0 leaves the surface as it was measured."""
     vertices: int | None = 80_000
     """Simplify to at most this many vertices; None keeps all."""
     max_error: float | None = None

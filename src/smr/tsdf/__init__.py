@@ -1,0 +1,10 @@
+"""RGB-D frames to a surface: a sparse truncated signed distance field and marching cubes over it."""
+
+from __future__ import annotations
+
+from .extraction import extract_mesh
+from .fusion import DepthImage, fuse_images
+from .marching_cubes import marching_cubes
+from .volume import Volume, volume_bytes
+
+__all__ = ["DepthImage", "Volume", "extract_mesh", "fuse_images", "marching_cubes", "volume_bytes"]
