@@ -18,11 +18,12 @@ import numpy as np
 import warp as wp
 from jaxtyping import Float
 
-from ..arrays import launch_chunked
+from ..arrays import cpu_threads, launch_chunked
+from ..captures import Decoder, decode_ahead
 from ..config import FusionConfig
 from ..errors import SmrError
 from ..progress import Track, untracked
-from ..records import Camera
+from ..records import Camera, Capture, Frame
 from ..transforms import rigid_inverse
 from .blocks import REACH, BlockTable, unpack
 from .planes import TILE, TILE_PIXELS, make_planes, touch_blocks
@@ -223,6 +224,42 @@ def _update(
             count[place] = wp.uint8(wp.min(seen, 255))
         if colored:
             color[place] = colors
+
+
+def fuse(capture: Capture, config: FusionConfig, *, device: str, track: Track = untracked) -> Volume:
+    """Fuse a capture's depth maps, and the colours of its photos, into a signed distance field.
+
+    Args:
+        capture: Frames; those without a depth map or its pose are passed over.
+        config: `voxel_size` and `depth_max` must be given.
+        device: A Warp device: `cpu` or `cuda:N`.
+        track: Progress.
+
+    Raises:
+        SmrError: No frame has depth and a pose, a file cannot be read, the volume does not fit into the memory, or a
+            camera lies absurdly far from the first.
+        ValueError: The configuration has no voxel size or no largest depth.
+    """
+    frames = [f for f in capture.frames if f.depth is not None and f.depth.world_from_camera is not None]
+    if not frames:
+        raise SmrError(
+            f"No frame of {capture.source} has a depth map with a pose.",
+            "Fusion needs RGB-D frames with known poses; `smr inspect` shows what the capture has.",
+        )
+    decoder = Decoder()
+    images = decode_ahead(frames, lambda frame: _decode(frame, decoder), threads=cpu_threads())
+    return fuse_images(images, config, device=device, track=track, total=len(frames))
+
+
+def _decode(frame: Frame, decoder: Decoder) -> DepthImage:
+    assert frame.depth is not None
+    assert frame.depth.world_from_camera is not None
+    depth, camera = decoder.depth(frame.depth)
+    if frame.photo is None or frame.photo.world_from_camera is None:
+        return DepthImage(depth, camera, frame.depth.world_from_camera)
+    color, color_camera = decoder.photo(frame.photo)
+    pose = frame.depth.world_from_camera
+    return DepthImage(depth, camera, pose, color, color_camera, frame.photo.world_from_camera)
 
 
 def fuse_images(
