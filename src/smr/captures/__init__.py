@@ -12,7 +12,20 @@ from pathlib import Path
 from ..config import CaptureConfig
 from ..errors import SmrError
 from ..records import Capture, Finding
-from . import cameras_json, redwood, seven_scenes
+from . import (
+    cameras_json,
+    colmap,
+    icl_nuim,
+    photos,
+    polycam,
+    record3d,
+    redwood,
+    scanner_app,
+    seven_scenes,
+    stray_scanner,
+    transforms_json,
+    tum,
+)
 from .ahead import decode_ahead
 from .checks import checked_capture, named
 from .decode import Decoder, decode_depth, decode_mask, decode_photo
@@ -44,7 +57,16 @@ class Reader:
 READERS = (
     Reader(seven_scenes.FORMAT, seven_scenes.sees, seven_scenes.read),
     Reader(cameras_json.FORMAT, cameras_json.sees, cameras_json.read),
+    Reader(tum.FORMAT, tum.sees, tum.read),
+    Reader(stray_scanner.FORMAT, stray_scanner.sees, stray_scanner.read),
+    Reader(polycam.FORMAT, polycam.sees, polycam.read),
+    Reader(record3d.FORMAT, record3d.sees, record3d.read),
+    Reader(scanner_app.FORMAT, scanner_app.sees, scanner_app.read),
+    Reader(transforms_json.FORMAT, transforms_json.sees, transforms_json.read),
+    Reader(colmap.FORMAT, colmap.sees, colmap.read),
+    Reader(icl_nuim.FORMAT, icl_nuim.sees, icl_nuim.read),
     Reader(redwood.FORMAT, redwood.sees, redwood.read),
+    Reader(photos.FORMAT, photos.sees, photos.read),
 )
 """In the order of asking: the first that sees its format reads the folder."""
 

@@ -142,6 +142,12 @@ def stores_8_bits(path: Path) -> bool:
         return image.mode in ("L", "1")
 
 
+def has_alpha(path: Path) -> bool:
+    """Whether a photo has an alpha channel, which then is its mask; from its header only."""
+    with _open(path) as image:
+        return "A" in image.getbands()
+
+
 def is_whole(path: Path) -> bool:
     """Whether the file is there and ends as its format must; only a look at the tail, so not a proof."""
     ending = path.suffix.lower()

@@ -26,6 +26,58 @@ def matrices_from_tum(rows: Float[np.ndarray, "N 7"]) -> Float[np.ndarray, "N 4 
     return matrices
 
 
+def interpolated(
+    times: Float[np.ndarray, " N"],
+    poses: Float[np.ndarray, "N 4 4"],
+    wanted: Float[np.ndarray, " M"],
+    *,
+    nearest: float,
+    gap: float,
+) -> Float[np.ndarray, "M 4 4"]:
+    """Poses at the wanted times: between two neighbours (spherically, Shoemake 1985), else the nearest, else NaN.
+
+    Args:
+        times: Seconds, ascending.
+        poses: The pose at each time; ones that are not finite are passed over.
+        wanted: Seconds.
+        nearest: A pose this close in time may stand in for one that cannot be interpolated, seconds.
+        gap: Neighbours further apart than this are not interpolated between, seconds.
+    """
+    good = np.isfinite(poses).all(axis=(1, 2)) & np.isfinite(times)
+    times, poses = times[good], poses[good]
+    out = np.full((len(wanted), 4, 4), np.nan)
+    if len(times) == 0:
+        return out
+    after = np.clip(np.searchsorted(times, wanted), 1, max(len(times) - 1, 1))
+    for i, (time, right) in enumerate(zip(wanted, after, strict=True)):
+        left = right - 1
+        right = min(right, len(times) - 1)
+        span = times[right] - times[left]
+        if 0 < span <= gap and times[left] <= time <= times[right]:
+            out[i] = _between(poses[left], poses[right], float((time - times[left]) / span))
+        else:
+            closest = min((left, right), key=lambda j: abs(times[j] - time))
+            if abs(times[closest] - time) <= nearest:
+                out[i] = poses[closest]
+    return out
+
+
+def _between(a: Float[np.ndarray, "4 4"], b: Float[np.ndarray, "4 4"], part: float) -> Float[np.ndarray, "4 4"]:
+    """The pose `part` of the way from a to b: the rotation about one axis, the place on a line."""
+    relative = a[:3, :3].T @ b[:3, :3]
+    axis = np.array([relative[2, 1] - relative[1, 2], relative[0, 2] - relative[2, 0], relative[1, 0] - relative[0, 1]])
+    sine = np.linalg.norm(axis) / 2
+    angle = np.arctan2(sine, (np.trace(relative) - 1) / 2)
+    out = a.copy()
+    if sine > 1e-9:
+        x, y, z = axis / (2 * sine)
+        cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        turn = part * angle
+        out[:3, :3] = a[:3, :3] @ (np.eye(3) + np.sin(turn) * cross + (1 - np.cos(turn)) * cross @ cross)
+    out[:3, 3] = (1 - part) * a[:3, 3] + part * b[:3, 3]
+    return out
+
+
 def sound_rotations(
     matrices: Float[np.ndarray, "N 4 4"],
 ) -> tuple[Float[np.ndarray, "N 4 4"], Float[np.ndarray, " N"], Bool[np.ndarray, " N"]]:

@@ -112,6 +112,41 @@ def find_rig(
     return Rig(depth_camera, color_camera, color_from_depth, scale), tuple(findings)
 
 
+def posed_frame(
+    name: str,
+    camera: Camera,
+    world_from_camera: Float[np.ndarray, "4 4"] | None,
+    *,
+    color: Path | None,
+    depth: Path | None,
+    depth_size: tuple[int, int] | None,
+    depth_scale: float,
+    confidence: Path | None = None,
+    mask: Path | None = None,
+    timestamp: float | None = None,
+) -> Frame:
+    """A frame whose depth shows the photo's view, at a size of its own, as phones with LiDAR record it.
+
+    Args:
+        name: Name of the frame.
+        camera: The photo's camera.
+        world_from_camera: Pose of both; None where it is not known.
+        color: The photo.
+        depth: The depth image.
+        depth_size: Width and height of the depth image.
+        depth_scale: Stored depth / this = metres.
+        confidence: Image of the depth's confidence.
+        mask: Image whose zeros mark pixels of the photo to be ignored.
+        timestamp: Seconds.
+    """
+    photo = None if color is None else Photo(color, camera, world_from_camera, mask)
+    depth_map = None
+    if depth is not None and depth_size is not None:
+        depth_camera = _fitted(camera, depth_size, depth)
+        depth_map = DepthMap(depth, depth_camera, world_from_camera, depth_scale, confidence=confidence)
+    return Frame(name, photo, depth_map, timestamp)
+
+
 def _fitted(camera: Camera, size: tuple[int, int], said_by: Path) -> Camera:
     return camera if (camera.width, camera.height) == size else resized(camera, size, said_by)
 
