@@ -1,0 +1,71 @@
+"""Charts turned so that their bounding rectangles are small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Complex128, Float64, Int32, Int64
+
+from .surface import Cut, Surface, triangle_areas
+
+COARSE_ANGLES = np.deg2rad(np.arange(0.0, 90.0, 3.0))
+FINE_ANGLES = np.deg2rad(np.arange(-1.5, 1.6, 0.25))
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """Charts in their own planes, lower left corner at the origin, faces ordered by chart."""
+
+    corners: Float64[np.ndarray, "F 3 2"]
+    order: Int64[np.ndarray, " F"]
+    """The mesh's face that each of these is."""
+    face_start: Int32[np.ndarray, " C1"]
+    """First face of each chart, and the end."""
+    extent: Float64[np.ndarray, "C 2"]
+    area: float
+    """Of all triangles."""
+
+
+def turn_upright(surface: Surface, cut: Cut, corners: Float64[np.ndarray, "F 3 2"]) -> Outlines:
+    """Turn each chart to the rectangle of least area among close-spaced angles and its longest border edge's own."""
+    order = np.argsort(cut.charts, kind="stable")
+    face_start = np.searchsorted(cut.charts[order], np.arange(cut.count + 1)).astype(np.int32)
+    points = corners[order, :, 0] + 1j * corners[order, :, 1]
+    border = cut.twins[order] < 0
+    border[face_start[:-1]] = True  # a chart without a border still has points
+    chart = np.broadcast_to(cut.charts[order][:, None], border.shape)
+    edges = np.roll(points, -1, axis=1) - points
+    hull, owner, direction = points[border], chart[border], edges[border]
+    begin = np.searchsorted(owner, np.arange(cut.count))
+    best = np.full(cut.count, np.inf)
+    angle = np.zeros(cut.count)
+    longest = np.lexsort((-np.abs(direction), owner))[begin]
+    candidates: list[Float64[np.ndarray, " C"]] = [-np.angle(direction[longest])]
+    candidates += [np.full(cut.count, a) for a in COARSE_ANGLES]
+    for candidate in candidates:
+        angle, best = _better(hull, owner, begin, candidate, angle, best)
+    for offset in FINE_ANGLES:
+        angle, best = _better(hull, owner, begin, angle + offset, angle, best)
+    turned = points * np.exp(1j * angle)[cut.charts[order]][:, None]
+    low = np.stack([np.minimum.reduceat(part.min(axis=1), face_start[:-1]) for part in (turned.real, turned.imag)], 1)
+    placed = np.stack([turned.real, turned.imag], axis=2) - low[cut.charts[order]][:, None, :]
+    extent = np.maximum.reduceat(placed.max(axis=1), face_start[:-1], axis=0)
+    return Outlines(placed, order, face_start, extent, float(triangle_areas(placed).sum()))
+
+
+def _better(
+    points: Complex128[np.ndarray, " P"],
+    owner: Int32[np.ndarray, " P"],
+    begin: Int64[np.ndarray, " C"],
+    candidate: Float64[np.ndarray, " C"],
+    angle: Float64[np.ndarray, " C"],
+    best: Float64[np.ndarray, " C"],
+) -> tuple[Float64[np.ndarray, " C"], Float64[np.ndarray, " C"]]:
+    """Take the candidate angle where its rectangle is clearly smaller."""
+    turned = points * np.exp(1j * candidate)[owner]
+    width = np.maximum.reduceat(turned.real, begin) - np.minimum.reduceat(turned.real, begin)
+    height = np.maximum.reduceat(turned.imag, begin) - np.minimum.reduceat(turned.imag, begin)
+    area = width * height
+    smaller = area < 0.999 * best
+    return np.where(smaller, candidate, angle), np.where(smaller, area, best)
