@@ -1,0 +1,113 @@
+"""Reads the text to explain and the facts of its machine, of any size and encoding, in bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from smr.errors import SmrError
+
+WHOLE = 8 << 20
+"""Logs up to this size are read whole; of larger ones the ends, and between them lines that speak of errors."""
+END = 2 << 20
+CHUNK = 8 << 20
+LINES_A_KEY = 200
+MAX_LINE = 4096
+KEYS = (
+    b"rror:",
+    b"rror ",
+    b"ERROR",
+    b"undefined symbol",
+    b"cannot open shared",
+    b"not found",
+    b"fatal",
+    b"Killed",
+    b"No module",
+    b"mismatch",
+    b"too old",
+    b"no kernel image",
+    b"unsupported",
+    b"cannot find -l",
+    b"INTERNAL ASSERT",
+)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_CONTEXT_LINE = re.compile(r"^\s*[\"']?([A-Za-z][\w ]{0,30}?)[\"']?\s*[:=]\s*(.+?)\s*,?\s*$")
+
+
+def read_log(file: BinaryIO) -> str:
+    """Text of a log of any size.
+
+    Terminal colours and binary garbage are taken out, UTF-16 of Windows shells is understood, lines are cut at 4 KiB.
+    """
+    head = file.read(WHOLE + 1)
+    if len(head) <= WHOLE:
+        return _text(head)
+    lines: dict[bytes, int] = {}
+    parts = [head[:END], b"\n"]
+    tail = head
+    for chunk in _chunks(file, head[END:]):
+        parts += [line + b"\n" for line in _speaking(chunk, lines)]
+        tail = (tail + chunk)[-END:]
+    return _text(b"".join([*parts, tail]))
+
+
+def read_context(path: Path) -> dict[str, Any]:
+    """Flat facts of a machine from a file: a JSON object, or lines `key: value`.
+
+    Raises:
+        SmrError: The file cannot be read or holds neither.
+    """
+    try:
+        with path.open("rb") as file:
+            text = _text(file.read(WHOLE))
+    except OSError as error:
+        raise SmrError(
+            f"cannot read the context {path}: {error.strerror}", "give the path of a readable file"
+        ) from error
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = {
+            m.group(1).strip().lower().replace(" ", "_"): m.group(2).strip("\"' ")
+            for m in map(_CONTEXT_LINE.match, text.splitlines())
+            if m
+        }
+    if not isinstance(given, dict) or not given:
+        raise SmrError(
+            f"{path} holds no facts",
+            'write a JSON object such as {"torch": "2.4.0+cu121", "nvcc": "12.1", "python": "3.10"}, or lines '
+            "`torch: 2.4.0`",
+        )
+    return {str(key): value for key, value in given.items() if isinstance(value, (str, int, float, bool))}
+
+
+def _chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
+    chunk = first
+    while chunk:
+        yield chunk
+        chunk = file.read(CHUNK)
+
+
+def _speaking(chunk: bytes, counts: dict[bytes, int]) -> Iterator[bytes]:
+    """Lines of a chunk that hold one of the keys, each key a bounded number of times over the whole file."""
+    for key in KEYS:
+        place = chunk.find(key)
+        while place >= 0 and counts.get(key, 0) < LINES_A_KEY:
+            counts[key] = counts.get(key, 0) + 1
+            start = chunk.rfind(b"\n", max(0, place - MAX_LINE), place) + 1 or max(0, place - MAX_LINE)
+            end = chunk.find(b"\n", place, place + MAX_LINE)
+            end = end if end >= 0 else min(len(chunk), place + MAX_LINE)
+            yield chunk[start:end]
+            place = chunk.find(key, end)
+
+
+def _text(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = data.decode("utf-16", "replace")
+    else:
+        text = data.decode("utf-8", "replace")
+    text = _ESCAPES.sub("", text).replace("\0", "")
+    return "\n".join(line[:MAX_LINE] for line in text.split("\n"))

@@ -1,0 +1,1 @@
+"""The facts of a machine, gathered from outside: metadata, ELF files, other programs with a time limit."""

@@ -1,0 +1,1 @@
+"""Rules: small pure functions from facts to findings."""
