@@ -8,13 +8,15 @@ from ..errors import SmrError
 from ..records import UpAxis
 from .gltf_write import write_glb, write_gltf
 from .model import AnyMesh, Format, Model, WriteOptions, check_writable, turned
+from .obj_read import read_obj
 from .obj_write import write_obj
-from .off import write_off
-from .ply import write_ply
-from .stl import write_stl
+from .off import read_off, write_off
+from .ply_read import read_ply
+from .ply_write import write_ply
+from .stl import read_stl, write_stl
 from .usd_write import write_usd, write_usdz
 
-__all__ = ["FORMATS", "Format", "Model", "format_of", "write_mesh"]
+__all__ = ["FORMATS", "Format", "Model", "format_of", "read_mesh", "read_model", "write_mesh"]
 
 
 def _unread(path: Path) -> Model:
@@ -28,10 +30,10 @@ FORMATS: tuple[Format, ...] = (
     Format("USD", (".usd", ".usdc", ".usda"), "y", _ALL, _unread, write_usd),
     Format("GLB", (".glb",), "y", _ALL, _unread, write_glb),
     Format("glTF", (".gltf",), "y", _ALL, _unread, write_gltf),
-    Format("OBJ", (".obj",), None, _ALL, _unread, write_obj),
-    Format("PLY", (".ply",), None, _ALL, _unread, write_ply),
-    Format("STL", (".stl",), None, frozenset(), _unread, write_stl),
-    Format("OFF", (".off",), None, frozenset({"colors"}), _unread, write_off),
+    Format("OBJ", (".obj",), None, _ALL, read_obj, write_obj),
+    Format("PLY", (".ply",), None, _ALL, read_ply, write_ply),
+    Format("STL", (".stl",), None, frozenset(), read_stl, write_stl),
+    Format("OFF", (".off",), None, frozenset({"colors"}), read_off, write_off),
 )
 
 
@@ -48,6 +50,27 @@ def format_of(path: Path) -> Format:
     endings = " ".join(ending for form in FORMATS for ending in form.endings)
     said = f"ends in {ending}, which is no mesh format known here" if ending else "has no ending that names a format"
     raise SmrError(f"{path} {said}.", f"Use one of {endings}")
+
+
+def read_model(path: Path) -> Model:
+    """Read a mesh file with what it says about itself; its ending chooses the format.
+
+    Coordinates stay as they are in the file, in metres where the format states its unit (USD, glTF). Nodes with
+    transforms are flattened. Files that the mesh file refers to are opened only inside its own folder.
+
+    Raises:
+        SmrError: The ending is unknown, the file is missing or damaged, or it has no faces.
+    """
+    return format_of(path).read(path)
+
+
+def read_mesh(path: Path) -> AnyMesh:
+    """Read a mesh file; `read_model` also tells its up axis and what was odd in it.
+
+    Raises:
+        SmrError: The ending is unknown, the file is missing or damaged, or it has no faces.
+    """
+    return read_model(path).mesh
 
 
 def write_mesh(model: AnyMesh, path: Path, *, world_up: UpAxis = "z", jpeg_quality: int | None = None) -> Path:

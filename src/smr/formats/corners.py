@@ -32,6 +32,8 @@ def equal_rows(*columns: Float[np.ndarray, "V _"] | Int[np.ndarray, "V _"]) -> t
     Returns:
         The first of each group of equal rows, in order of appearance, and for every row the index of its group.
     """
+    if not len(columns[0]):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     width = sum(column.dtype.itemsize * column.shape[1] for column in columns)
     rows = np.concatenate(
         [np.ascontiguousarray(column + 0).view(np.uint8).reshape(len(column), -1) for column in columns], axis=1

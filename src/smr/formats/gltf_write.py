@@ -11,7 +11,6 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -89,12 +88,12 @@ def write_gltf(model: AnyMesh, path: Path, options: WriteOptions) -> None:
 
     def add_image(index: int, data: bytes, ending: str) -> dict[str, Any]:
         beside.append((path.with_name(texture_name(path, index, ending)), [data]))
-        return {"uri": quote(beside[-1][0].name)}
+        return {"uri": beside[-1][0].name}
 
     _add_materials(document, model, options, add_image)
     binary = path.with_name(companion_name(path, ".bin"))
     beside.append((binary, buffer.parts))
-    document |= {"buffers": [{"byteLength": buffer.length, "uri": quote(binary.name)}], "bufferViews": buffer.views}
+    document |= {"buffers": [{"byteLength": buffer.length, "uri": binary.name}], "bufferViews": buffer.views}
     document["accessors"] = buffer.accessors
     beside.append((path, [_json(document)]))
     with atomic_paths([name for name, _ in beside]) as temporary:

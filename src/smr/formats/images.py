@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import warnings
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
 from ..errors import SmrError
-from ..records import Material
+from ..records import Finding, Material
 from .colors import LINEAR_FROM_BYTE, linear_from_srgb, srgb_bytes
 
 Pixels = UInt8[np.ndarray, "h w c"]
@@ -30,22 +32,47 @@ def encode_texture(texture: Pixels, jpeg_quality: int | None) -> tuple[bytes, st
     return buffer.getvalue(), ".jpg"
 
 
-def decode_texture(data: bytes, name: str) -> Pixels:
+@dataclass
+class TextureReader:
+    """Decodes the textures of one mesh file; what cannot be read becomes a finding. Bounds their size altogether."""
+
+    findings: list[Finding]
+    remaining: int = MAX_PIXELS
+    """Pixels that may still be decoded."""
+
+    def decode(self, data: bytes, name: str) -> Pixels | None:
+        """The pixels of an image file's bytes; None where they cannot be read."""
+        try:
+            pixels = decode_texture(data, name, self.remaining)
+        except SmrError as error:
+            self.findings.append(Finding("warning", error.cause, error.cure))
+            return None
+        self.remaining -= pixels.shape[0] * pixels.shape[1]
+        return pixels
+
+    def open(self, path: Path) -> Pixels | None:
+        """The pixels of an image file."""
+        try:
+            return self.decode(path.read_bytes(), path.name)
+        except OSError as error:
+            self.findings.append(Finding("warning", f"The texture {path.name} cannot be read: {error.strerror}."))
+            return None
+
+
+def decode_texture(data: bytes, name: str, limit: int = MAX_PIXELS) -> Pixels:
     """The pixels of an image file's bytes; three channels, four where it has opacity.
 
     Raises:
-        SmrError: It is no image of a known kind, damaged, or above the limit of pixels.
+        SmrError: It is no image of a known kind, damaged, or has more than `limit` pixels.
     """
-    cure = "Check that image; the mesh can be read without it when it is moved away."
+    cure = "Check that image, or make it smaller."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is ours
             with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP", "BMP", "TGA", "TIFF", "GIF")) as image:
                 width, height = image.size
-                if width * height > MAX_PIXELS:
-                    raise SmrError(
-                        f"The texture {name} has {width}×{height} pixels; at most 16384×8192 are read.", cure
-                    )
+                if width * height > limit:
+                    raise SmrError(f"The texture {name} is {width}×{height}; 134 megapixels a mesh are read.", cure)
                 alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
                 return np.asarray(image.convert("RGBA" if alpha else "RGB"))
     except (Image.DecompressionBombError, OSError, ValueError, SyntaxError, MemoryError, EOFError, IndexError) as error:

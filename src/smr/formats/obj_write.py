@@ -10,7 +10,7 @@ import numpy as np
 from .. import __version__
 from ..atomic import atomic_paths
 from ..records import TexturedMesh
-from .images import encode_texture
+from .images import encode_texture, flattened_texture
 from .model import AnyMesh, WriteOptions, faces_by_material, geometry, material_list
 from .names import companion_name, texture_name
 
@@ -37,7 +37,7 @@ def _textures(model: TexturedMesh, path: Path, options: WriteOptions) -> list[tu
     files: list[tuple[Path, Iterable[bytes]]] = []
     for index, material in enumerate(material_list(model)):
         if material.texture is not None:
-            data, ending = encode_texture(material.texture, options.jpeg_quality)
+            data, ending = encode_texture(flattened_texture(material), options.jpeg_quality)
             files.append((path.with_name(texture_name(path, index, ending)), [data]))
     return files
 
@@ -48,6 +48,8 @@ def _material_text(model: TexturedMesh, textures: list[str]) -> str:
     remaining = iter(textures)
     for index, material in enumerate(material_list(model)):
         red, green, blue, opacity = material.base_color
+        if material.texture is not None:  # readers differ on the product of Kd and map_Kd: it is in the image
+            red = green = blue = 1.0
         lines += [
             f"newmtl material_{index}",
             "Ka 0 0 0",
