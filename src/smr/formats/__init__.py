@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import SmrError
 from ..records import UpAxis
+from .gltf_read import read_gltf
 from .gltf_write import write_glb, write_gltf
 from .model import AnyMesh, Format, Model, WriteOptions, check_writable, turned
 from .obj_read import read_obj
@@ -28,8 +29,8 @@ _ALL = frozenset({"texture", "colors", "normals"})
 FORMATS: tuple[Format, ...] = (
     Format("USDZ", (".usdz",), "y", _ALL, _unread, write_usdz),
     Format("USD", (".usd", ".usdc", ".usda"), "y", _ALL, _unread, write_usd),
-    Format("GLB", (".glb",), "y", _ALL, _unread, write_glb),
-    Format("glTF", (".gltf",), "y", _ALL, _unread, write_gltf),
+    Format("GLB", (".glb",), "y", _ALL, read_gltf, write_glb),
+    Format("glTF", (".gltf",), "y", _ALL, read_gltf, write_gltf),
     Format("OBJ", (".obj",), None, _ALL, read_obj, write_obj),
     Format("PLY", (".ply",), None, _ALL, read_ply, write_ply),
     Format("STL", (".stl",), None, frozenset(), read_stl, write_stl),

@@ -1,0 +1,323 @@
+"""glTF 2.0 reader: `.glb` and `.gltf`; nodes flattened into the scene's frame, materials kept."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..records import Finding, Material
+from ..transforms import matrix_from_quat_wxyz
+from .build import Parts, build_model, no_faces
+from .colors import srgb_bytes
+from .corners import equal_rows
+from .files import damaged, read_bytes
+from .gltf_arrays import Arrays, unsupported
+from .gltf_materials import read_materials
+from .model import Model
+
+_MOST_NODES = 100_000
+_DEEPEST = 512
+_KNOWN = {
+    "KHR_materials_pbrSpecularGlossiness", "KHR_texture_transform", "KHR_mesh_quantization", "EXT_texture_webp",
+    "KHR_materials_unlit", "KHR_lights_punctual", "KHR_materials_clearcoat", "KHR_materials_transmission",
+    "KHR_materials_volume", "KHR_materials_ior", "KHR_materials_sheen", "KHR_materials_specular",
+    "KHR_materials_emissive_strength", "KHR_materials_iridescence", "KHR_materials_anisotropy", "KHR_materials_dispersion",
+    "KHR_materials_variants",
+}  # fmt: skip
+
+
+@dataclass
+class _Piece:
+    """One primitive in the scene's frame."""
+
+    vertices: np.ndarray
+    triangles: np.ndarray
+    normals: np.ndarray | None
+    uvs: np.ndarray | None
+    colors: np.ndarray | None
+    material: int
+
+
+@dataclass
+class _Scene:
+    """What was gathered on the way through the nodes."""
+
+    arrays: Arrays
+    coordinates: dict[int, int]
+    """Texture coordinate set that each material uses."""
+    transforms: dict[int, np.ndarray]
+    """3×3 transform of the texture coordinates of each material that has one."""
+    findings: list[Finding]
+    pieces: list[_Piece] = field(default_factory=list)
+    points: int = 0
+    values: int = 0
+
+    def warn(self, text: str) -> None:
+        """Add a finding once."""
+        if all(finding.cause != text for finding in self.findings):
+            self.findings.append(Finding("warning", text))
+
+
+def read_gltf(path: Path) -> Model:
+    """Read a `.glb` or `.gltf` file. The result is y up and in metres, as glTF demands.
+
+    Raises:
+        SmrError: The file is cut off, compressed, refers to what is not there, or has no triangles.
+    """
+    document, binary = _open(path, read_bytes(path))
+    required = document.get("extensionsRequired", [])
+    for name in required if isinstance(required, list) else []:
+        if name not in _KNOWN:
+            raise unsupported(path, str(name)[:80])
+    arrays = Arrays(path, document, binary)
+    findings: list[Finding] = []
+    surfaces = read_materials(arrays, findings)
+    scene = _Scene(arrays, surfaces.coordinates, surfaces.transforms, findings)
+    _walk(scene)
+    if document.get("animations") or document.get("skins"):
+        scene.warn("The file is animated; the mesh is taken as it stands at rest.")
+    if not scene.pieces:
+        raise no_faces(path, scene.points)
+    return build_model(_join(path, scene, surfaces.materials))
+
+
+def _open(path: Path, data: bytes) -> tuple[dict[str, Any], bytes | None]:
+    """The JSON document, and the binary part of a .glb file."""
+    binary = None
+    text = data
+    if data[:4] == b"glTF":
+        if len(data) < 20:
+            raise damaged(path, "it ends within its header")
+        version, total, length, kind = struct.unpack("<III4s", data[4:20])
+        if version != 2:
+            raise damaged(path, f"it is version {version} of glTF; version 2 is read")
+        if kind != b"JSON" or total > len(data) or 20 + length > len(data):
+            raise damaged(path, f"its header promises {total} bytes, and it has {len(data)}")
+        text = data[20 : 20 + length]
+        place = 20 + length
+        if place + 8 <= total:
+            length, kind = struct.unpack("<I4s", data[place : place + 8])
+            if place + 8 + length > len(data):
+                raise damaged(path, "it ends within its binary part")
+            binary = data[place + 8 : place + 8 + length] if kind == b"BIN\0" else None
+    elif path.suffix.lower() == ".glb":
+        raise damaged(path, "it does not begin with the word glTF")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"its JSON part cannot be read: {str(error)[:120]}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("asset"), dict):
+        raise damaged(path, "it holds JSON that is no glTF")
+    if not str(document["asset"].get("version", "")).startswith("2"):
+        raise damaged(path, f"it is version {str(document['asset'].get('version'))[:20]} of glTF; version 2 is read")
+    return document, binary
+
+
+def _walk(scene: _Scene) -> None:
+    """Gather the meshes of all nodes of the scene, each with its place."""
+    document = scene.arrays.document
+    if document.get("scenes"):
+        roots = scene.arrays.entry("scenes", document.get("scene", 0)).get("nodes", [])
+    else:
+        roots = _roots(document)
+    waiting = [(index, np.eye(4), 0) for index in _list(scene, roots, "nodes")][::-1]
+    visited = 0
+    while waiting:
+        index, parent, depth = waiting.pop()
+        node = scene.arrays.entry("nodes", index)
+        visited += 1
+        if depth > _DEEPEST or visited > _MOST_NODES:
+            raise damaged(scene.arrays.path, "its nodes form a circle, or there are more than 100000")
+        matrix = parent @ _matrix(scene, node)
+        if "mesh" in node:
+            _add_mesh(scene, scene.arrays.entry("meshes", node["mesh"]), matrix)
+        waiting += [(child, matrix, depth + 1) for child in _list(scene, node.get("children", []), "children")][::-1]
+
+
+def _roots(document: dict[str, Any]) -> list[int]:
+    nodes = document.get("nodes", [])
+    nodes = nodes if isinstance(nodes, list) else []
+    children = {
+        child
+        for node in nodes
+        if isinstance(node, dict) and isinstance(node.get("children"), list)
+        for child in node["children"]
+        if isinstance(child, int)
+    }
+    return [index for index in range(len(nodes)) if index not in children]
+
+
+def _list(scene: _Scene, value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise damaged(scene.arrays.path, f"{name} is not a list")
+    return value
+
+
+def _numbers(scene: _Scene, node: dict[str, Any], name: str, default: list[float]) -> np.ndarray:
+    values = node.get(name, default)
+    numeric = isinstance(values, list) and all(
+        isinstance(x, (int, float)) and abs(x) < 1e300
+        for x in values  # not-a-number fails the comparison
+    )
+    if not numeric or len(values) != len(default):
+        raise damaged(scene.arrays.path, f"a node's {name} is not {len(default)} numbers")
+    return np.array(values, np.float64)
+
+
+def _matrix(scene: _Scene, node: dict[str, Any]) -> np.ndarray:
+    if "matrix" in node:
+        return _numbers(scene, node, "matrix", [0.0] * 16).reshape(4, 4).T  # stored by columns
+    x, y, z, w = _numbers(scene, node, "rotation", [0.0, 0.0, 0.0, 1.0])
+    if not x * x + y * y + z * z + w * w > 0:
+        x, y, z, w = 0.0, 0.0, 0.0, 1.0
+    matrix = matrix_from_quat_wxyz(np.array([w, x, y, z]), _numbers(scene, node, "translation", [0.0, 0.0, 0.0]))
+    matrix[:3, :3] *= _numbers(scene, node, "scale", [1.0, 1.0, 1.0])
+    return matrix
+
+
+def _add_mesh(scene: _Scene, mesh: dict[str, Any], matrix: np.ndarray) -> None:
+    for primitive in _list(scene, mesh.get("primitives", []), "primitives"):
+        if not isinstance(primitive, dict) or not isinstance(primitive.get("attributes"), dict):
+            raise damaged(scene.arrays.path, "a primitive has no attributes")
+        if "KHR_draco_mesh_compression" in primitive.get("extensions", {}):
+            raise unsupported(scene.arrays.path, "KHR_draco_mesh_compression")
+        _add_primitive(scene, primitive, matrix)
+
+
+def _add_primitive(scene: _Scene, primitive: dict[str, Any], matrix: np.ndarray) -> None:
+    arrays, attributes = scene.arrays, primitive["attributes"]
+    if "POSITION" not in attributes:
+        return
+    position = arrays.accessor(attributes["POSITION"], ("VEC3",)).astype(np.float64)
+    scene.values += len(position)
+    if scene.values > 500_000_000:
+        raise damaged(arrays.path, "its nodes repeat meshes to more than 500 million vertices")
+    mode = primitive.get("mode", 4)
+    if mode not in (4, 5, 6):
+        scene.points += len(position) if mode == 0 else 0
+        scene.warn("Points and lines are left out.")
+        return
+    if "indices" in primitive:
+        indices = arrays.accessor(primitive["indices"], ("SCALAR",))[:, 0].astype(np.int64)
+    else:
+        indices = np.arange(len(position))
+    triangles = _triangles(indices, mode)
+    if len(triangles) and (triangles.max() >= len(position) or triangles.min() < 0):
+        raise damaged(arrays.path, f"a face refers to vertex {triangles.max()} of {len(position)}")
+    turn = matrix[:3, :3]
+    if np.linalg.det(turn) < 0:  # a mirror turns the winding round
+        triangles = triangles[:, [0, 2, 1]]
+    material = primitive.get("material", -1)
+    material = material if isinstance(material, int) and material in scene.coordinates else -1
+    scene.pieces.append(
+        _Piece(
+            position @ turn.T + matrix[:3, 3],
+            triangles,
+            _normals(scene, attributes, turn, len(position)),
+            _uvs(scene, attributes, material, len(position)),
+            _colors(scene, attributes, len(position)),
+            material,
+        )
+    )
+
+
+def _triangles(indices: np.ndarray, mode: int) -> np.ndarray:
+    """Triangles of a list (4), a strip (5) or a fan (6)."""
+    if mode == 4:
+        return indices[: len(indices) // 3 * 3].reshape(-1, 3)
+    count = max(len(indices) - 2, 0)
+    step = np.arange(count)
+    if mode == 6:
+        return np.stack([np.broadcast_to(indices[:1], count), indices[step + 1], indices[step + 2]], axis=1)
+    odd = step % 2
+    return np.stack([indices[step], indices[step + 1 + odd], indices[step + 2 - odd]], axis=1)
+
+
+def _attribute(scene: _Scene, attributes: dict[str, Any], name: str, kinds: tuple[str, ...], count: int) -> Any:
+    if name not in attributes:
+        return None
+    values = scene.arrays.accessor(attributes[name], kinds)
+    if len(values) != count:
+        raise damaged(scene.arrays.path, f"{name} has {len(values)} entries for {count} vertices")
+    return values.astype(np.float64)
+
+
+def _normals(scene: _Scene, attributes: dict[str, Any], turn: np.ndarray, count: int) -> np.ndarray | None:
+    """Normals, turned by the inverse transposed of the node's matrix."""
+    normals = _attribute(scene, attributes, "NORMAL", ("VEC3",), count)
+    if normals is None:
+        return None
+    scale = abs(np.linalg.det(turn)) ** (1 / 3)
+    if not scale > 0:
+        return None
+    turned: np.ndarray = normals @ np.linalg.inv(turn / scale)
+    return turned
+
+
+def _uvs(scene: _Scene, attributes: dict[str, Any], material: int, count: int) -> np.ndarray | None:
+    name = f"TEXCOORD_{scene.coordinates.get(material, 0)}"
+    uvs = _attribute(scene, attributes, name, ("VEC2",), count)
+    if uvs is None:
+        return None
+    if material in scene.transforms:
+        uvs = np.concatenate([uvs, np.ones((count, 1))], axis=1) @ scene.transforms[material].T[:, :2]
+    return np.stack([uvs[:, 0], 1.0 - uvs[:, 1]], axis=1)
+
+
+def _colors(scene: _Scene, attributes: dict[str, Any], count: int) -> np.ndarray | None:
+    colors = _attribute(scene, attributes, "COLOR_0", ("VEC3", "VEC4"), count)
+    return None if colors is None else srgb_bytes(colors[:, :3])
+
+
+def _join(path: Path, scene: _Scene, materials: list[Material]) -> Parts:
+    """All pieces as one; vertices equal to the bit become one again, however their texture coordinates differ."""
+    pieces = scene.pieces
+    counts = [len(piece.vertices) for piece in pieces]
+    offsets = np.cumsum([0, *counts])
+    vertices = np.concatenate([piece.vertices for piece in pieces])
+    loops = np.concatenate([(piece.triangles + offset).ravel() for piece, offset in zip(pieces, offsets, strict=False)])
+    sizes = np.full(len(loops) // 3, 3, np.int64)
+    keys = [vertices]
+    normals = colors = None
+    if all(piece.normals is not None for piece in pieces):
+        normals = np.concatenate([piece.normals for piece in pieces if piece.normals is not None])
+        keys.append(normals.astype(np.float32))
+    if any(piece.colors is not None for piece in pieces):
+        white = [np.full((n, 3), 255, np.uint8) for n in counts]
+        colors = np.concatenate(
+            [blank if piece.colors is None else piece.colors for piece, blank in zip(pieces, white, strict=True)]
+        )
+        keys.append(colors)
+    first, group = equal_rows(*keys)
+    parts = Parts(path, vertices[first], group[loops], sizes, findings=scene.findings, world_up="y")
+    parts.colors = None if colors is None else colors[first]
+    if normals is not None:
+        parts.normals, parts.normal_loops = normals[first], parts.loops
+    if any(piece.uvs is not None for piece in pieces):
+        none = [np.zeros((n, 2)) for n in counts]
+        corner_uvs = np.concatenate(
+            [blank if piece.uvs is None else piece.uvs for piece, blank in zip(pieces, none, strict=True)]
+        )
+        has = np.repeat([piece.uvs is not None for piece in pieces], counts)
+        first, group = equal_rows(group[:, None], corner_uvs.astype(np.float32))
+        parts.uvs, parts.uv_loops = corner_uvs[first], np.where(has, group, -1)[loops]
+    _choose_materials(parts, pieces, materials)
+    return parts
+
+
+def _choose_materials(parts: Parts, pieces: list[_Piece], materials: list[Material]) -> None:
+    """The materials in use, in their order; a file of plain white ones without texture coordinates has none."""
+    used = sorted({piece.material for piece in pieces if piece.material >= 0})
+    plain = all(materials[i].texture is None and materials[i].base_color == (1.0, 1.0, 1.0, 1.0) for i in used)
+    if not used or (plain and parts.uvs is None):
+        return
+    parts.materials = [materials[i] for i in used]
+    place = {material: i for i, material in enumerate(used)}
+    parts.polygon_materials = np.repeat(
+        [place.get(piece.material, -1) for piece in pieces], [len(piece.triangles) for piece in pieces]
+    )
