@@ -12,7 +12,7 @@ import warp as wp
 
 from .errors import SmrError
 
-wp.config.log_level = wp.LOG_WARNING
+wp.config.log_level = wp.LOG_ERROR  # a machine without a GPU is no warning
 
 
 @lru_cache(maxsize=1)
