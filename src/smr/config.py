@@ -36,6 +36,9 @@ class FusionConfig:
     """Depth above this is dropped, metres; chosen from the data when left out."""
     memory: float | None = None
     """Gigabytes that the volume may use; half of what is free when left out."""
+    noise: float | None = None
+    """Standard deviation of depth at a distance of 1 m, metres; it is taken to grow with the square of the distance.
+    Found in the first frame when left out."""
     weight_limit: float = 128.0
     """A voxel's weight stops growing here, so that later frames still count. One frame that looks straight at a
     surface 1 m away has weight 1; it grows with the square of nearness."""

@@ -26,7 +26,7 @@ from ..progress import Track, untracked
 from ..records import Camera, Capture, Frame
 from ..transforms import rigid_inverse
 from .blocks import REACH, BlockTable, unpack
-from .planes import TILE, TILE_PIXELS, make_planes, touch_blocks
+from .planes import TILE, TILE_PIXELS, estimate_noise, make_planes, touch_blocks
 from .volume import BLOCK, BLOCK_VOXELS, Volume, free_bytes, volume_bytes
 
 BATCH_LIMIT = 32  # frames; one bit each
@@ -339,6 +339,7 @@ class _Fusion:
         self.origin = np.round(np.asarray(first.world_from_camera, np.float64)[:3, 3] / side) * side
         self.budget = int(config.memory * 1e9) if config.memory is not None else free_bytes(device) // 2
         self.table = BlockTable(device)
+        self.noise = config.noise
         self.has_color = False
         self.capacity = 0
         self.distance = wp.zeros(0, dtype=wp.float32, device=device)
@@ -363,7 +364,7 @@ class _Fusion:
         planes = wp.empty(n * height * width, dtype=wp.vec4, device=self.device)
         farthest = wp.empty(n * tiles, dtype=wp.float32, device=self.device)
         behind = BEHIND * self.voxel
-        inputs = [depth, cameras_d, self.config.depth_min, self.depth_max, behind]
+        inputs = [depth, cameras_d, self._noise(depth), self.config.depth_min, self.depth_max, behind]
         self._launch(make_planes, n * tiles, inputs, [planes, farthest])
 
         stride = 2 if 2 * self.depth_max / cameras[:, :2].min() < BLOCK / 2 * self.voxel else 1
@@ -384,6 +385,13 @@ class _Fusion:
             self._launch(_find_visible, blocks, inputs, [masks])
             self._update_voxels(batch, masks, planes, rigid_inverse(poses))
         self.frames += n
+
+    def _noise(self, depth: wp.array) -> float:
+        """The sensor's noise at 1 m: as configured, or found in the first frame with enough depth."""
+        for i in range(depth.shape[0]):
+            if self.noise is None:
+                self.noise = estimate_noise(depth[i].numpy())
+        return self.noise or 0.0
 
     def _update_voxels(self, batch: list[DepthImage], masks: wp.array, planes: wp.array, inverse: np.ndarray) -> None:
         height, width = batch[0].depth.shape
