@@ -120,7 +120,8 @@ def _glaze(p: wp.vec3):
             color = _CORAL
         if z > 0.1545:
             color = _MUSTARD
-    if radius > 0.0985 and p[0] < 0.0:  # handle: a twisted stripe
+    upper_root = z > 0.1215 and radius > 0.0765 and wp.abs(p[1]) < 0.013
+    if p[0] < 0.0 and (radius > 0.0985 or upper_root):  # handle: a twisted stripe
         turn = wp.atan2(z - 0.088, p[0] + 0.104) * 26.0 / (2.0 * wp.pi)
         color = _CORAL
         if _alternate(turn + wp.atan2(p[1], radius - 0.145) / wp.pi) > 0.5:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int32
 from PIL import Image
 
 from ..formats import write_mesh
+from ..mesh.normals import vertex_normals
 from ..progress import Track, step, untracked
 from ..records import Camera, Capture, DepthMap, Frame, Mesh, Photo
 from ..transforms import look_at
@@ -111,7 +112,7 @@ def _set_scene(edge: float, seed: int, device: str) -> tuple[Stage, Mesh]:
     table, table_faces = _table(2.0 * edge)
     vertices = np.concatenate([pot, table]).astype(np.float32)
     faces = np.concatenate([pot_faces, table_faces + np.int32(len(pot))])
-    normals = _vertex_normals(vertices, faces)
+    normals = vertex_normals(Mesh(vertices, faces))
     counts = (len(pot), len(pot_faces))
     stage, colors = set_stage(vertices, normals, faces, counts, seed=seed, device=device)
     return stage, Mesh(vertices, faces, normals, colors)
@@ -136,15 +137,6 @@ def _table(edge: float) -> tuple[Float[np.ndarray, "V 3"], Int32[np.ndarray, "F 
     a, b, c, d = (x.ravel() for x in (inner + j, inner + count + j, inner + count + after, inner + after))
     faces = np.concatenate([fan, np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
     return np.concatenate([np.zeros((1, 3)), rings.reshape(-1, 3)]), faces.astype(np.int32)
-
-
-def _vertex_normals(vertices: Float[np.ndarray, "V 3"], faces: Int32[np.ndarray, "F 3"]) -> Float[np.ndarray, "V 3"]:
-    a, b, c = (vertices[faces[:, i]].astype(np.float64) for i in range(3))
-    area = np.cross(b - a, c - a)
-    corners = faces.ravel()
-    total = np.stack([np.bincount(corners, np.repeat(area[:, k], 3), len(vertices)) for k in range(3)], 1)
-    unit: np.ndarray = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-30)
-    return unit.astype(np.float32)
 
 
 def _frame(folder: Path, i: int, camera: Camera, pose: Float[np.ndarray, "4 4"]) -> Frame:
