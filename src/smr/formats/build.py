@@ -69,13 +69,12 @@ def build_model(parts: Parts) -> Model:
     vertices, faces, normals, rows = _with_normals(parts, faces, normal_faces)
     colors = None if parts.colors is None else parts.colors[rows]
     mesh = Mesh(compact(vertices), faces, normals, colors)
-    found = tuple(parts.findings)
-    materials = tuple(parts.materials)
-    if parts.uvs is None and not materials:
-        return Model(mesh, parts.world_up, found)
+    face_materials, materials = _materials(parts, polygon, tuple(parts.materials))
+    if parts.uvs is None and all(_is_plain(material) for material in materials):
+        return Model(mesh, parts.world_up, tuple(parts.findings))
     uvs, face_uvs = _uvs(parts, corners)
-    face_materials, materials = _materials(parts, polygon, materials)
-    return Model(TexturedMesh(mesh, uvs, face_uvs, materials, face_materials), parts.world_up, found)
+    textured = TexturedMesh(mesh, uvs, face_uvs, materials, face_materials)
+    return Model(textured, parts.world_up, tuple(parts.findings))
 
 
 def _check_loops(parts: Parts) -> None:
@@ -169,13 +168,14 @@ def _uvs(parts: Parts, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _materials(
     parts: Parts, polygon: np.ndarray, materials: tuple[Material, ...]
 ) -> tuple[np.ndarray | None, tuple[Material, ...]]:
-    """Material of each triangle; those that name none get a plain one at the end of the list."""
+    """Material of each triangle, and those in use; triangles that name none get a plain one at the end."""
     if not materials or parts.polygon_materials is None:
         return None, materials
     chosen = parts.polygon_materials[polygon]
-    if (chosen < 0).any():
-        chosen = np.where(chosen < 0, len(materials), chosen)
-        materials = (*materials, Material("none"))
-    if len(materials) == 1:
-        return None, materials
-    return chosen.astype(np.int32), materials
+    used, place = np.unique(np.where(chosen < 0, len(materials), chosen), return_inverse=True)
+    kept = tuple((*materials, Material("none"))[i] for i in used)
+    return (None if len(kept) == 1 else place.astype(np.int32)), kept
+
+
+def _is_plain(material: Material) -> bool:
+    return material.texture is None and material.base_color == (1.0, 1.0, 1.0, 1.0)

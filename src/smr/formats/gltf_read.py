@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..records import Finding, Material
+from ..records import Finding
 from ..transforms import matrix_from_quat_wxyz
-from .build import Parts, build_model, no_faces
+from .build import build_model, no_faces
 from .colors import srgb_bytes
-from .corners import equal_rows
 from .files import damaged, read_bytes
 from .gltf_arrays import Arrays, unsupported
 from .gltf_materials import read_materials
 from .model import Model
+from .pieces import Piece, join, weld
 
 _MOST_NODES = 100_000
 _DEEPEST = 512
@@ -26,21 +26,9 @@ _KNOWN = {
     "KHR_materials_pbrSpecularGlossiness", "KHR_texture_transform", "KHR_mesh_quantization", "EXT_texture_webp",
     "KHR_materials_unlit", "KHR_lights_punctual", "KHR_materials_clearcoat", "KHR_materials_transmission",
     "KHR_materials_volume", "KHR_materials_ior", "KHR_materials_sheen", "KHR_materials_specular",
-    "KHR_materials_emissive_strength", "KHR_materials_iridescence", "KHR_materials_anisotropy", "KHR_materials_dispersion",
-    "KHR_materials_variants",
+    "KHR_materials_emissive_strength", "KHR_materials_iridescence", "KHR_materials_anisotropy",
+    "KHR_materials_dispersion", "KHR_materials_variants",
 }  # fmt: skip
-
-
-@dataclass
-class _Piece:
-    """One primitive in the scene's frame."""
-
-    vertices: np.ndarray
-    triangles: np.ndarray
-    normals: np.ndarray | None
-    uvs: np.ndarray | None
-    colors: np.ndarray | None
-    material: int
 
 
 @dataclass
@@ -53,7 +41,7 @@ class _Scene:
     transforms: dict[int, np.ndarray]
     """3×3 transform of the texture coordinates of each material that has one."""
     findings: list[Finding]
-    pieces: list[_Piece] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
     points: int = 0
     values: int = 0
 
@@ -83,7 +71,10 @@ def read_gltf(path: Path) -> Model:
         scene.warn("The file is animated; the mesh is taken as it stands at rest.")
     if not scene.pieces:
         raise no_faces(path, scene.points)
-    return build_model(_join(path, scene, surfaces.materials))
+    parts = join(path, scene.pieces, surfaces.materials, scene.findings)
+    parts.world_up = "y"
+    weld(parts)
+    return build_model(parts)
 
 
 def _open(path: Path, data: bytes) -> tuple[dict[str, Any], bytes | None]:
@@ -214,14 +205,18 @@ def _add_primitive(scene: _Scene, primitive: dict[str, Any], matrix: np.ndarray)
         triangles = triangles[:, [0, 2, 1]]
     material = primitive.get("material", -1)
     material = material if isinstance(material, int) and material in scene.coordinates else -1
+    count, loops = len(position), triangles.ravel()
     scene.pieces.append(
-        _Piece(
+        Piece(
             position @ turn.T + matrix[:3, 3],
-            triangles,
-            _normals(scene, attributes, turn, len(position)),
-            _uvs(scene, attributes, material, len(position)),
-            _colors(scene, attributes, len(position)),
-            material,
+            loops,
+            np.full(len(triangles), 3, np.int64),
+            uvs=_uvs(scene, attributes, material, count),
+            uv_loops=loops,
+            normals=_normals(scene, attributes, turn, count),
+            normal_loops=loops,
+            colors=_colors(scene, attributes, count),
+            materials=np.full(len(triangles), material),
         )
     )
 
@@ -272,52 +267,3 @@ def _uvs(scene: _Scene, attributes: dict[str, Any], material: int, count: int) -
 def _colors(scene: _Scene, attributes: dict[str, Any], count: int) -> np.ndarray | None:
     colors = _attribute(scene, attributes, "COLOR_0", ("VEC3", "VEC4"), count)
     return None if colors is None else srgb_bytes(colors[:, :3])
-
-
-def _join(path: Path, scene: _Scene, materials: list[Material]) -> Parts:
-    """All pieces as one; vertices equal to the bit become one again, however their texture coordinates differ."""
-    pieces = scene.pieces
-    counts = [len(piece.vertices) for piece in pieces]
-    offsets = np.cumsum([0, *counts])
-    vertices = np.concatenate([piece.vertices for piece in pieces])
-    loops = np.concatenate([(piece.triangles + offset).ravel() for piece, offset in zip(pieces, offsets, strict=False)])
-    sizes = np.full(len(loops) // 3, 3, np.int64)
-    keys = [vertices]
-    normals = colors = None
-    if all(piece.normals is not None for piece in pieces):
-        normals = np.concatenate([piece.normals for piece in pieces if piece.normals is not None])
-        keys.append(normals.astype(np.float32))
-    if any(piece.colors is not None for piece in pieces):
-        white = [np.full((n, 3), 255, np.uint8) for n in counts]
-        colors = np.concatenate(
-            [blank if piece.colors is None else piece.colors for piece, blank in zip(pieces, white, strict=True)]
-        )
-        keys.append(colors)
-    first, group = equal_rows(*keys)
-    parts = Parts(path, vertices[first], group[loops], sizes, findings=scene.findings, world_up="y")
-    parts.colors = None if colors is None else colors[first]
-    if normals is not None:
-        parts.normals, parts.normal_loops = normals[first], parts.loops
-    if any(piece.uvs is not None for piece in pieces):
-        none = [np.zeros((n, 2)) for n in counts]
-        corner_uvs = np.concatenate(
-            [blank if piece.uvs is None else piece.uvs for piece, blank in zip(pieces, none, strict=True)]
-        )
-        has = np.repeat([piece.uvs is not None for piece in pieces], counts)
-        first, group = equal_rows(group[:, None], corner_uvs.astype(np.float32))
-        parts.uvs, parts.uv_loops = corner_uvs[first], np.where(has, group, -1)[loops]
-    _choose_materials(parts, pieces, materials)
-    return parts
-
-
-def _choose_materials(parts: Parts, pieces: list[_Piece], materials: list[Material]) -> None:
-    """The materials in use, in their order; a file of plain white ones without texture coordinates has none."""
-    used = sorted({piece.material for piece in pieces if piece.material >= 0})
-    plain = all(materials[i].texture is None and materials[i].base_color == (1.0, 1.0, 1.0, 1.0) for i in used)
-    if not used or (plain and parts.uvs is None):
-        return
-    parts.materials = [materials[i] for i in used]
-    place = {material: i for i, material in enumerate(used)}
-    parts.polygon_materials = np.repeat(
-        [place.get(piece.material, -1) for piece in pieces], [len(piece.triangles) for piece in pieces]
-    )
