@@ -30,16 +30,20 @@ from .ahead import decode_ahead
 from .checks import checked_capture, named
 from .decode import Decoder, decode_depth, decode_mask, decode_photo
 from .folder import Folder
+from .survey import SURVEY_RECORDS, Survey, survey
 
 __all__ = [
     "READERS",
+    "SURVEY_RECORDS",
     "Decoder",
     "Reader",
+    "Survey",
     "decode_ahead",
     "decode_depth",
     "decode_mask",
     "decode_photo",
     "read_capture",
+    "survey",
 ]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..config import CaptureConfig
 from ..errors import SmrError
 from ..records import Capture, Finding, Frame
+from .consistency import fixed_pose
 from .images import is_whole, read_depth_image, read_photo
 from .poses import GROSS, SLIGHT, sound_rotations
 
@@ -48,7 +49,7 @@ def checked_capture(capture: Capture, config: CaptureConfig) -> Capture:
     Raises:
         SmrError: No usable frame is left.
     """
-    frames = select(capture.frames, config)
+    frames = _repaired(select(capture.frames, config), config.pose_fix)
     frames, file_findings = _without_broken_files(frames, threads=4)
     frames, pose_findings = _with_sound_poses(frames)
     findings = (*capture.findings, *file_findings, *pose_findings)
@@ -59,6 +60,21 @@ def checked_capture(capture: Capture, config: CaptureConfig) -> Capture:
             "Copy or export the capture again, with all its files.",
         )
     return replace(capture, frames=frames, findings=findings)
+
+
+def _repaired(frames: tuple[Frame, ...], pose_fix: str) -> tuple[Frame, ...]:
+    """The frames with poses read in another way, where the user asks for it."""
+    if pose_fix == "none":
+        return frames
+    repaired = []
+    for frame in frames:
+        photo, depth = frame.photo, frame.depth
+        if photo is not None and photo.world_from_camera is not None:
+            photo = replace(photo, world_from_camera=fixed_pose(photo.world_from_camera, pose_fix))
+        if depth is not None and depth.world_from_camera is not None:
+            depth = replace(depth, world_from_camera=fixed_pose(depth.world_from_camera, pose_fix))
+        repaired.append(replace(frame, photo=photo, depth=depth))
+    return tuple(repaired)
 
 
 def _broken(path: Path, *, depth: bool) -> str | None:

@@ -46,7 +46,7 @@ class Decoder:
         Raises:
             SmrError: The file cannot be decoded, or its size is not the camera's.
         """
-        metres = _metres(read_depth_image(depth.path), depth)
+        metres = _metres(read_depth_image(depth.path, (depth.camera.width, depth.camera.height)), depth)
         _check_size(metres, depth.camera, depth)
         if depth.confidence is not None:
             metres[~_confident(depth, metres.shape)] = 0.0

@@ -13,6 +13,7 @@ from PIL import Image, UnidentifiedImageError
 
 from ..errors import SmrError
 from .exr import read_exr, read_exr_size
+from .lzfse import read_lzfse_image
 
 PIXEL_LIMIT = 300_000_000
 """Pixels; an image with more is refused before memory is taken for it."""
@@ -76,8 +77,12 @@ def read_mask(path: Path) -> Bool[np.ndarray, "h w"]:
             raise damaged(path, error) from None
 
 
-def read_depth_image(path: Path) -> Shaped[np.ndarray, "h w"]:
+def read_depth_image(path: Path, size: tuple[int, int] | None = None) -> Shaped[np.ndarray, "h w"]:
     """A depth image with the numbers it stores: unsigned integers or floats, not scaled.
+
+    Args:
+        path: PNG, PGM, TIFF, EXR, NPY, or Record3D's `.depth`.
+        size: Width and height, for files that do not say it.
 
     Raises:
         SmrError: The file is missing, truncated, no image, or has more than one channel.
@@ -89,6 +94,8 @@ def read_depth_image(path: Path) -> Shaped[np.ndarray, "h w"]:
         return _read_npy(path)
     if ending == ".pgm":
         return _read_pgm(path)
+    if ending == ".depth":
+        return read_lzfse_image(path, size, np.dtype("<f4"))
     with _open(path) as image:
         if len(image.getbands()) != 1 or image.mode == "P":
             raise SmrError(

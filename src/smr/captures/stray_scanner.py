@@ -40,8 +40,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     if not colors and folder.has("rgb.mp4"):
         raise SmrError(
             f"The colour of {folder.root} is a video, rgb.mp4, and videos are not decoded here.",
-            f"Extract its frames: mkdir -p {_quoted(folder, 'rgb')} && ffmpeg -noautorotate -i {_quoted(folder, 'rgb.mp4')}"
-            f" -fps_mode passthrough -start_number 0 -q:v 2 {_quoted(folder, 'rgb/%06d.jpg')}",
+            f"Extract its frames: mkdir -p {_quoted(folder, 'rgb')} && "
+            f"ffmpeg -noautorotate -i {_quoted(folder, 'rgb.mp4')} -fps_mode passthrough -start_number 0 -q:v 2 {_quoted(folder, 'rgb/%06d.jpg')}",
         )
     depths = folder.files("depth", DEPTH_ENDINGS)
     confidences = folder.files("confidence", IMAGE_ENDINGS)
