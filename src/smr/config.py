@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class CaptureConfig:
     color_calibration: str | None = None
     """JSON file with the colour camera where it is not the depth camera (fx, fy, cx, cy,
     depth_to_color_rotation, depth_to_color_translation); one that lies beside the frames is found."""
+    pose_fix: Literal["none", "opengl", "world_to_camera", "world_to_camera_opengl", "left_handed"] = "none"
+    """How poses are read where they are not as their format says; `smr inspect` tells which would agree."""
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,8 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
         fits = _fitting_size(survey, voxel_size, truncation, budget, color)
         if given is not None:
             raise SmrError(
-                f"A voxel size of {given:g} m needs about {_gigabytes(needed)} for this scene, and {_gigabytes(budget)} "
-                "may be used.",
+                f"A voxel size of {given:g} m needs about {_gigabytes(needed)} for this scene; "
+                f"{_gigabytes(budget)} may be used.",
                 f"Give --voxel-size {fits:g}, or --memory with more gigabytes if the machine has them.",
             )
         findings.append(

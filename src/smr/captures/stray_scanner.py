@@ -38,10 +38,11 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     """
     colors = folder.files(folder.first("rgb", "color", "images") or "rgb", IMAGE_ENDINGS)
     if not colors and folder.has("rgb.mp4"):
+        video, images = _quoted(folder, "rgb.mp4"), _quoted(folder, "rgb/%06d.jpg")
         raise SmrError(
             f"The colour of {folder.root} is a video, rgb.mp4, and videos are not decoded here.",
-            f"Extract its frames: mkdir -p {_quoted(folder, 'rgb')} && "
-            f"ffmpeg -noautorotate -i {_quoted(folder, 'rgb.mp4')} -fps_mode passthrough -start_number 0 -q:v 2 {_quoted(folder, 'rgb/%06d.jpg')}",
+            f"Extract its frames: mkdir -p {_quoted(folder, 'rgb')} && ffmpeg -noautorotate -i {video} "
+            f"-fps_mode passthrough -start_number 0 -q:v 2 {images}",
         )
     depths = folder.files("depth", DEPTH_ENDINGS)
     confidences = folder.files("confidence", IMAGE_ENDINGS)
