@@ -12,28 +12,27 @@ from smr.environment.explain.situation import Situation
 from smr.environment.torch_symbols import NEW_ABI_FROM, is_torch, releases_with, string_abi
 
 _FOREIGN_SYMBOLS = (
-    (r"^__cudaRegisterLinkedBinary|__fatbinwrap", "device_link_missing", 0.85, "comes from nvcc's device link step"),
+    (r"^__cudaRegisterLinkedBinary|__fatbinwrap", "device_link_missing", "comes from nvcc's device link step"),
     (
         r"^_*nvJitLink|^_ZN5cudnn|^cudnn|^cublas|^cusparse|^cusolver|^cufft|^curand|^nccl|^nvrtc|^cudart|"
         r"^cuda[A-Z]|^__cuda",
         "ld_library_path_shadows_wheel",
-        0.85,
         "belongs to a CUDA library of which another version was found first",
     ),
-    (r"^cu[A-Z]\w+", "libcuda_link_path", 0.85, "belongs to the driver's libcuda"),
-    (r"^(egl|gl|glX|wgl|GLEW|glew|OSMesa)[A-Z_]\w*", "gl_egl_missing", 0.9, "belongs to OpenGL or EGL"),
-    (r"boost|pxrInternal|^_ZN\w*pxr", "usd_boost_conflict", 0.9, "belongs to Boost or USD: two builds of it meet here"),
-    (r"google8protobuf", "protobuf_conflict", 0.85, "belongs to protobuf"),
-    (r"^(Py|_Py)[A-Z]|^_ZN8pybind11", "stale_build_dir", 0.6, "belongs to another Python than the one that runs"),
-    (r"^(PyArray|npy_|NPY_)|ARRAY_API", "numpy2_abi", 0.85, "belongs to NumPy"),
-    (r"^_ZT?[VI]?N?K?St|^__cxa_|^_ZNKSt|^_ZTVN10__cxxabi|^_ZSt", "libstdcxx_too_old", 0.8, "belongs to libstdc++"),
+    (r"^cu[A-Z]\w+", "libcuda_link_path", "belongs to the driver's libcuda"),
+    (r"^(egl|gl|glX|wgl|GLEW|glew|OSMesa)[A-Z_]\w*", "gl_egl_missing", "belongs to OpenGL or EGL"),
+    (r"boost|pxrInternal|^_ZN\w*pxr", "usd_boost_conflict", "belongs to Boost or USD: two builds of it meet here"),
+    (r"google8protobuf", "protobuf_conflict", "belongs to protobuf"),
+    (r"^(Py|_Py)[A-Z]|^_ZN8pybind11", "stale_build_dir", "belongs to another Python than the one that runs"),
+    (r"^(PyArray|npy_|NPY_)|ARRAY_API", "numpy2_abi", "belongs to NumPy"),
+    (r"^_ZT?[VI]?N?K?St|^__cxa_|^_ZNKSt|^_ZTVN10__cxxabi|^_ZSt", "libstdcxx_too_old", "belongs to libstdc++"),
     (
         r"^iJIT_|^mkl_|^MKL_|^__kmp|^omp_|^GOMP_",
         "mixed_pip_conda",
-        0.6,
         "belongs to MKL or OpenMP, of which two providers meet",
     ),
 )
+_FOREIGN_WEIGHTS = {"stale_build_dir": 0.6, "mixed_pip_conda": 0.6, "libstdcxx_too_old": 0.8, "gl_egl_missing": 0.9}
 
 
 def _undefined_symbol(match: Match[str], situation: Situation) -> Iterable[Verdict]:
@@ -46,13 +45,20 @@ def _undefined_symbol(match: Match[str], situation: Situation) -> Iterable[Verdi
     if is_torch(name):
         yield from _torch_symbol(name, situation)
         return
-    for pattern, kind, weight, because in _FOREIGN_SYMBOLS:
-        if re.search(pattern, name):
-            if kind == "libstdcxx_too_old" and situation.conda and not situation.says(r"/usr/lib|/lib(64|/x86)"):
-                yield Verdict("conda_libstdcxx_shadows_system", weight - 0.1, f"{name} {because}")
-            yield Verdict(kind, weight, f"{name} {because}")
-            return
-    yield from _own_symbol(name, situation)
+    foreign = foreign_symbol(name)
+    if foreign is None:
+        yield from _own_symbol(name, situation)
+        return
+    kind, because = foreign
+    weight = _FOREIGN_WEIGHTS.get(kind, 0.85)
+    if kind == "libstdcxx_too_old" and situation.conda and not situation.says(r"/usr/lib|/lib(64|/x86)"):
+        yield Verdict("conda_libstdcxx_shadows_system", weight - 0.1, f"{name} {because}")
+    yield Verdict(kind, weight, f"{name} {because}")
+
+
+def foreign_symbol(name: str) -> tuple[str, str] | None:
+    """The fault behind a symbol of neither torch nor the extension, and whose it is; None for other symbols."""
+    return next(((kind, because) for pattern, kind, because in _FOREIGN_SYMBOLS if re.search(pattern, name)), None)
 
 
 def _own_symbol(name: str, situation: Situation) -> Iterable[Verdict]:
@@ -140,41 +146,61 @@ def _where(having: list[str] | None) -> str:
     return f"in torch {having[0]} to {having[-1]} only" if having[0] != having[-1] else f"in torch {having[0]} only"
 
 
-_CUDA_RUNTIME = (
-    r"^(lib)?(cudart|cublas(Lt)?|cusparse(Lt)?|cufft|curand|cusolver|nvToolsExt|nvJitLink|npp\w+|cupti|nccl|nvshmem\w*)"
+_FAMILIES = (
+    (r"^libcuda\.", "libcuda_link_path", "the driver's library"),
+    (r"^libnvrtc\.so$", "nvrtc_unversioned_missing", "the name without a version, which only a full toolkit has"),
+    (r"^(lib)?cudnn", "cudnn_missing", "the neural network library of one CUDA and one major version"),
+    (
+        r"^(lib)?(cudart|cublas(Lt)?|cusparse(Lt)?|cufft|curand|cusolver|nvToolsExt|nvJitLink|nvrtc|npp\w+|cupti|nccl|"
+        r"nvshmem\w*)",
+        "cudart_missing",
+        "the file was linked to another CUDA than the one in reach",
+    ),
+    (r"^lib(c10|torch|shm\b|caffe2|ATen)", "torch_not_imported_first", "part of torch"),
+    (
+        r"^lib(GL|EGL|GLX|OpenGL|GLU|GLESv?\w*|glut|glfw|OSMesa|X11|Xrender|Xext|Xi|SM|ICE|gthread|"
+        r"GLdispatch|GLEW|gbm)\b",
+        "gl_egl_missing",
+        "a graphics library of the system",
+    ),
+    (r"^libboost|^libusd|^libpxr", "usd_boost_conflict", "a part of a USD build, or of Boost"),
+    (r"^libnvidia-ml", "container_no_gpu_flag", "the driver's libraries are not in this place"),
+    (r"^libmkl|^libiomp", "mixed_pip_conda", "a library that conda's packages share"),
+    (r"^lib(stdc\+\+|gcc_s|gomp)", "libstdcxx_too_old", "a library of the compiler"),
 )
-_GRAPHICS = (
-    r"^lib(GL|EGL|GLX|OpenGL|GLU|GLESv?\w*|glut|glfw|OSMesa|X11|Xrender|Xext|Xi|SM|ICE|gthread|GLdispatch|GLEW|gbm)\b"
-)
+_FAMILY_WEIGHTS = {
+    "usd_boost_conflict": 0.75,
+    "container_no_gpu_flag": 0.7,
+    "mixed_pip_conda": 0.6,
+    "libstdcxx_too_old": 0.5,
+}
+
+
+def library_family(soname: str) -> str | None:
+    """The fault behind a library of this name that is not found; None for libraries that are not known here."""
+    return next((kind for pattern, kind, _ in _FAMILIES if re.search(pattern, soname)), None)
 
 
 def _missing_library(match: Match[str], situation: Situation) -> Iterable[Verdict]:
-    soname = match.group("library").rsplit("/", 1)[-1].rsplit("\\", 1)[-1]
-    name, versioned = soname.split(".", 1)[0], bool(re.search(r"\.so\.\d", soname))
-    because = f"{soname} is not found"
-    if re.search(r"^libcuda$", name):
-        yield from _missing_driver(soname, versioned, situation)
-    elif re.search(r"^libnvrtc", name):
-        yield Verdict("nvrtc_unversioned_missing", 0.6 if versioned else 0.9, because)
-        yield Verdict("cudart_missing", 0.7 if versioned else 0.4, because)
-    elif re.search(r"^(lib)?cudnn", name):
-        yield Verdict("cudnn_missing", 0.9, because)
+    soname = re.split(r"[/\\]", match.group("library"))[-1]
+    found = next((row for row in _FAMILIES if re.search(row[0], soname)), None)
+    if found is None:
+        return
+    _, kind, whose = found
+    because = f"{soname} is not found: {whose}"
+    if kind == "libcuda_link_path":
+        yield from _missing_driver(soname, bool(re.search(r"\.so\.\d", soname)), situation)
+    elif kind == "torch_not_imported_first":
+        yield from _missing_torch_library(soname.split(".", 1)[0], soname, situation)
+    else:
+        yield Verdict(kind, _FAMILY_WEIGHTS.get(kind, 0.9), because)
+    if kind == "cudart_missing":
+        yield Verdict("nvrtc_unversioned_missing", 0.6 if "nvrtc" in soname else 0.0, because)
+        yield Verdict("torch_abi_mismatch", 0.3, f"{soname} is not found: it was built for another torch and CUDA")
+    elif kind == "nvrtc_unversioned_missing":
+        yield Verdict("cudart_missing", 0.4, because)
+    elif kind == "cudnn_missing":
         yield Verdict("ld_library_path_shadows_wheel", 0.35, because)
-    elif re.search(_CUDA_RUNTIME, name):
-        yield Verdict("cudart_missing", 0.88, f"{because}: the file was linked to another CUDA than the one in reach")
-        yield Verdict("torch_abi_mismatch", 0.3, f"{because}: it was built for another torch and CUDA")
-    elif re.search(r"^lib(c10|torch|shm|caffe2|ATen)", name):
-        yield from _missing_torch_library(name, soname, situation)
-    elif re.search(_GRAPHICS, soname):
-        yield Verdict("gl_egl_missing", 0.92, f"{because}: a graphics library of the system")
-    elif re.search(r"^libboost|^libusd|^libpxr", name):
-        yield Verdict("usd_boost_conflict", 0.75, because)
-    elif re.search(r"^libnvidia-ml", name):
-        yield Verdict("container_no_gpu_flag", 0.7, f"{because}: the driver's libraries are not in this place")
-    elif re.search(r"^libmkl|^libiomp", name):
-        yield Verdict("mixed_pip_conda", 0.6, because)
-    elif re.search(r"^lib(stdc\+\+|gcc_s|gomp)", name):
-        yield Verdict("libstdcxx_too_old", 0.5, because)
 
 
 def _missing_driver(soname: str, versioned: bool, situation: Situation) -> Iterable[Verdict]:

@@ -295,4 +295,33 @@ FAULTS = (
         "disk, a Git LFS pointer).",
         (Step("pip install --no-cache-dir --force-reinstall --no-deps {package}", "seconds to minutes"),),
     ),
+    Fault(
+        "torch_missing",
+        9,
+        "an extension needs torch's libraries, and torch is not installed here",
+        "The extension was installed beside a torch that is gone, or in another environment.",
+        (
+            Step(
+                "pip install torch --index-url https://download.pytorch.org/whl/{cu}  (the version it was built for)",
+                "3 GB, minutes",
+            ),
+        ),
+    ),
+    Fault(
+        "library_missing",
+        9,
+        "a library that an extension needs is not here",
+        "A part of a package is linked to a library of the system that is not installed; often an optional part.",
+        (
+            Step("python -c 'import {package}'", "seconds: whether it matters"),
+            Step("apt-file search LIBRARY", "seconds: which system package has it"),
+        ),
+    ),
+    Fault(
+        "import_fails",
+        1,
+        "a package cannot be imported",
+        "Importing it in a process of its own ends with an error.",
+        (Step("python -c 'import {package}' 2>&1 | smr doctor explain -", "seconds: the cause of its message"),),
+    ),
 )

@@ -295,4 +295,36 @@ FAULTS = (
         "Two installations of one package lie on the search path; the first wins and the other's files may mix in.",
         (Step("pip uninstall -y {package}; pip uninstall -y {package}; pip install {package}", "seconds to minutes"),),
     ),
+    Fault(
+        "gpus_hidden",
+        12,
+        "no GPU is seen although nvidia-smi shows one",
+        "CUDA_VISIBLE_DEVICES names the GPUs that a process may see; empty or -1 hides all.",
+        (Step("unset CUDA_VISIBLE_DEVICES", "seconds, this shell only"),),
+    ),
+    Fault(
+        "kaolin_missing",
+        7,
+        "No module named 'kaolin'",
+        "Kaolin's wheels are not on the package index; each is made for one torch and one CUDA.",
+        (
+            Step("python -m smr.kaolin SCRIPT  (runs it without Kaolin, where smr has the operation)", "seconds"),
+            Step(
+                "pip install kaolin -f https://nvidia-kaolin.s3.us-east-2.amazonaws.com/torch-{torch}_{cu}.html",
+                "50 MB, if that page exists",
+            ),
+            Step(
+                "pip install --no-build-isolation git+https://github.com/NVIDIAGameWorks/kaolin",
+                "20 CPU-minutes, needs nvcc",
+            ),
+        ),
+        "docs/notes/installation.rst of Kaolin's releases",
+    ),
+    Fault(
+        "unreadable_folder",
+        12,
+        "a folder of packages cannot be read",
+        "The folder belongs to another user, or its disk is not there.",
+        (Step("ls -ld FOLDER", "seconds"),),
+    ),
 )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class Step:
     """One thing to type, or to do where there is nothing to type.
 
-    `{torch}`, `{torch_cuda}`, `{cu}`, `{package}` and the like are filled in from what is known of the machine.
+    What stands in round brackets after two spaces is a remark. `{torch}`, `{torch_cuda}`, `{cu}`, `{package}` and the
+    like are filled in from what is known of the machine.
     """
 
     type: str
@@ -53,4 +54,9 @@ def filled(fault: Fault, values: Mapping[str, str]) -> tuple[str, ...]:
     known = {**_UNKNOWN, **{key: value for key, value in values.items() if value}}
     if values.get("torch_cuda"):
         known["cu"] = "cu" + values["torch_cuda"].replace(".", "")
-    return tuple(f"{step.type.format_map(known)}  # {step.cost}" for step in fault.cure)
+    return tuple(_line(step, known) for step in fault.cure)
+
+
+def _line(step: Step, known: Mapping[str, str]) -> str:
+    command, _, note = step.type.partition("  (")
+    return (f"{command}  # {note[:-1]}; {step.cost}" if note else f"{command}  # {step.cost}").format_map(known)

@@ -1,0 +1,203 @@
+"""Vital signs: small jobs with known answers, each in a process of its own with a time limit.
+
+A job prints what it measured; it ends with code 0 (well), 77 (what it needs is not installed: left out) or anything
+else (a finding).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smr.environment.commands import Runner, run
+
+LIMIT_S = 180.0
+_LEFT_OUT = 77
+_NEEDS = """
+import importlib.util, sys
+def need(*names):
+    for name in names:
+        try:
+            found = importlib.util.find_spec(name)
+        except ImportError:
+            found = None
+        if found is None:
+            sys.exit(77)
+def have(module, name):
+    need(module)
+    value = getattr(importlib.import_module(module), name, None)
+    if value is None:
+        sys.exit(77)
+    return value
+def sphere(n=24):
+    import numpy as np
+    need("trimesh")
+    import trimesh
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    return np.asarray(ball.vertices, np.float32), np.asarray(ball.faces, np.int32)
+import importlib
+"""
+_SMR = _NEEDS + "need('smr', 'numpy', 'warp')\nimport numpy as np\n"
+_GPU = "import warp as wp\nwp.config.quiet = True\nwp.init()\ndevice = 'cuda:0' if wp.is_cuda_available() else 'cpu'\n"
+
+
+@dataclass(frozen=True)
+class Vital:
+    """One job."""
+
+    name: str
+    package: str
+    """Whose health it shows: `smr` or `kaolin`."""
+    code: str
+
+
+VITALS = (
+    Vital("CUDA allocation and kernel (torch)", "kaolin", _NEEDS + """
+need("torch")
+import torch
+if not torch.version.cuda:
+    sys.exit(77)
+if not torch.cuda.is_available():
+    sys.exit("torch is built for CUDA " + torch.version.cuda + " and sees no GPU")
+x = torch.arange(1000, device="cuda").float()
+assert float((x * x).sum()) == 332833500.0
+print(torch.cuda.get_device_name(0))
+"""),
+    Vital("Warp kernel", "smr", _SMR + _GPU + """
+@wp.kernel(enable_backward=False)
+def square(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+x = wp.array(np.arange(100, dtype=np.float32), device=device)
+y = wp.zeros_like(x)
+wp.launch(square, dim=100, inputs=[x], outputs=[y], device=device)
+assert np.allclose(y.numpy(), np.arange(100, dtype=np.float32) ** 2)
+print(device)
+"""),
+    Vital("rasterize", "smr", _SMR + _GPU + """
+rasterize = have("smr.render.rasterize", "rasterize")
+from smr.records import Camera
+v, f = sphere()
+found = rasterize(v + np.float32([0, 0, 4]), f, Camera(64, 64, 64.0, 64.0, 32.0, 32.0), device=device)
+middle = float(found.depth[32, 32])
+assert abs(middle - 3.0) < 0.02, middle
+print("depth %.3f of 3" % middle)
+"""),
+    Vital("Poisson surface", "smr", _SMR + _GPU + """
+poisson = have("smr.points.poisson", "poisson")
+v, f = sphere()
+mesh = poisson(v, v, device=device)
+radius = np.linalg.norm(mesh.vertices, axis=1)
+assert abs(radius.mean() - 1) < 0.05, radius.mean()
+print("%d faces" % len(mesh.faces))
+"""),
+    Vital("Laplacian smoothing", "smr", _SMR + """
+smooth = have("smr.mesh.smooth", "smooth_laplacian")
+from smr.records import Mesh
+v, f = sphere()
+rough = v * (1 + 0.02 * np.random.default_rng(0).standard_normal((len(v), 1))).astype(np.float32)
+smoothed = smooth(Mesh(rough, f), 5).vertices
+before, after = np.linalg.norm(rough, axis=1).std(), np.linalg.norm(smoothed, axis=1).std()
+assert after < before / 2, (before, after)
+print("roughness %.4f to %.4f" % (before, after))
+"""),
+    Vital("inside test", "smr", _SMR + _GPU + """
+is_inside = have("smr.mesh.inside", "is_inside")
+from smr.records import Mesh
+v, f = sphere()
+points = np.float32([[0, 0, 0], [0.5, 0.5, 0.5], [1.5, 0, 0]])
+answer = np.asarray(is_inside(Mesh(v, f), points, device=device))
+assert answer.tolist() == [True, True, False], answer
+print("3 of 3")
+"""),
+    Vital("USDZ written and read back", "smr", _SMR + """
+need("pxr")
+write = have("smr.formats", "write_mesh")
+from pathlib import Path
+from smr.records import Mesh
+v, f = sphere()
+path = Path("vital.usdz")
+write(Mesh(v, f), path)
+from pxr import Usd, UsdGeom
+stage = Usd.Stage.Open(str(path))
+counts = [len(UsdGeom.Mesh(p).GetFaceVertexCountsAttr().Get()) for p in stage.Traverse() if p.IsA(UsdGeom.Mesh)]
+assert sum(counts) == len(f), counts
+print("%d faces" % sum(counts))
+"""),
+    Vital("Kaolin: import and inside test", "kaolin", _NEEDS + """
+need("kaolin", "torch")
+import torch, kaolin
+if not hasattr(kaolin, "ops"):
+    sys.exit("kaolin " + getattr(kaolin, "__version__", "?") + " is the index's placeholder, not Kaolin")
+if not torch.cuda.is_available():
+    print("imported; no GPU"); sys.exit()
+v, f = sphere()
+v, f = torch.tensor(v, device="cuda"), torch.tensor(f, device="cuda").long()
+points = torch.tensor([[[0.0, 0, 0], [1.5, 0, 0]]], device="cuda")
+answer = kaolin.ops.mesh.check_sign(v[None], f, points)[0].tolist()
+assert answer == [True, False], answer
+print("kaolin " + kaolin.__version__)
+"""),
+)  # fmt: skip
+
+
+def vital_signs(*, run: Runner = run, limit_s: float = LIMIT_S) -> Iterator[dict[str, Any]]:
+    """Run every job; what is not installed is left out."""
+    for vital in VITALS:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "vital.py"
+            script.write_text(f"import os\nos.chdir({folder!r})\n{vital.code}")
+            outcome = run([sys.executable, str(script)], limit_s=limit_s)
+        if outcome.status == "exit" and outcome.detail == str(_LEFT_OUT):
+            continue
+        last = (outcome.stdout if outcome.ok else outcome.stderr or outcome.stdout).strip().splitlines()[-1:]
+        yield {
+            "name": vital.name,
+            "package": vital.package,
+            "status": outcome.status,
+            "sentence": outcome.sentence(),
+            "says": last[0][:300] if last else "",
+            "seconds": round(time.monotonic() - started, 1),
+        }
+
+
+def warm(*, run: Runner = run, limit_s: float = 900.0) -> dict[str, Any]:
+    """Compile every kernel of smr in another process, so that the first reconstruction does not wait for it."""
+    outcome = run([sys.executable, "-c", _WARM], limit_s=limit_s)
+    lines = outcome.stdout.strip().splitlines()
+    return {
+        "status": outcome.status,
+        "sentence": outcome.sentence(),
+        "says": lines[-1] if lines else outcome.stderr[-300:],
+    }
+
+
+_WARM = f"""
+import importlib, pathlib, sys
+import warp as wp
+wp.config.quiet = True
+wp.init()
+import smr
+root = pathlib.Path(smr.__file__).parent
+names = []
+for path in sorted(root.rglob("*.py")):
+    if "environment" in path.parts or "wp.kernel" not in path.read_text(encoding="utf-8", errors="replace"):
+        continue
+    names.append("smr." + ".".join(path.relative_to(root).with_suffix("").parts))
+device = "cuda:0" if wp.is_cuda_available() else "cpu"
+done = 0
+for name in names:
+    importlib.import_module(name)
+    wp.load_module(name, device="cpu")
+    if device != "cpu":
+        wp.load_module(name, device=device)
+    done += 1
+print("%d modules compiled for cpu%s" % (done, "" if device == "cpu" else " and " + device))
+{os.linesep}"""
