@@ -72,7 +72,7 @@ def build_model(parts: Parts) -> Model:
     face_materials, materials = _materials(parts, polygon, tuple(parts.materials))
     if parts.uvs is None and all(_is_plain(material) for material in materials):
         return Model(mesh, parts.world_up, tuple(parts.findings))
-    uvs, face_uvs = _uvs(parts, corners)
+    uvs, face_uvs = _uvs(parts, corners, _has_texture(materials, face_materials, len(corners)))
     textured = TexturedMesh(mesh, uvs, face_uvs, materials, face_materials)
     return Model(textured, parts.world_up, tuple(parts.findings))
 
@@ -148,7 +148,13 @@ def _unit(normals: np.ndarray) -> np.ndarray:
     return unit
 
 
-def _uvs(parts: Parts, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _has_texture(materials: tuple[Material, ...], chosen: np.ndarray | None, faces: int) -> np.ndarray:
+    """Whether each face's material has a texture."""
+    has = np.array([material.texture is not None for material in materials] or [False])
+    return np.broadcast_to(has[0], faces) if chosen is None else has[chosen]
+
+
+def _uvs(parts: Parts, corners: np.ndarray, needed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Texture coordinates with an entry (0, 0) at the end for corners that have none."""
     if parts.uvs is None or parts.uv_loops is None or not len(parts.uvs):
         return np.zeros((1, 2), np.float32), np.zeros(corners.shape, np.int32)
@@ -158,8 +164,10 @@ def _uvs(parts: Parts, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     face_uvs = parts.uv_loops[corners]
     outside = (face_uvs < 0) | (face_uvs >= len(uvs))
     if outside.any():
-        count = int(outside.any(axis=1).sum())
-        parts.findings.append(Finding("note", f"{count} of {len(corners)} faces have no texture coordinates."))
+        count = int((outside.any(axis=1) & needed).sum())
+        if count:
+            said = f"{count} of {len(corners)} faces have a texture and no texture coordinates."
+            parts.findings.append(Finding("warning", said))
         face_uvs = np.where(outside, len(uvs), face_uvs)
         uvs = np.concatenate([uvs, np.zeros((1, 2), np.float32)])
     return uvs, face_uvs.astype(np.int32)
