@@ -20,14 +20,15 @@ from .mesh.repair import (
     small_components,
 )
 from .mesh.simplify import simplify
-from .mesh.smooth import noise_level, smooth_within
+from .mesh.smooth import smooth_noise
 from .mesh.topology import border_half_edges, connected_components
 from .progress import Track, step, untracked
 from .records import Mesh
 
 log = logging.getLogger(__name__)
 
-_SMOOTH_LIMIT = 2.0  # a vertex may move by so many times the measured noise
+_MIN_FACES = 50
+_SCAN_VERTICES = 10_000  # below this, a mesh is too coarse to tell noise from shape
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ class CleanReport:
     hole_faces: int
     """Faces added to close holes."""
     noise: float
-    """Estimated noise of the vertices along the normals before smoothing, metres."""
-    smoothing_limit: float
-    """No vertex was moved by more than this by smoothing, metres."""
+    """Estimated noise of the vertices along the normals before smoothing, metres; 0 where nothing was smoothed."""
     vertices: int
     faces: int
     components: int
@@ -84,7 +83,11 @@ def clean(
     start = mesh
     with step(track, "repairing the mesh"):
         mesh, invalid = drop_invalid_faces(mesh)
-        mesh, twice = drop_invalid_faces(merge_equal_vertices(mesh))
+        merged = merge_equal_vertices(mesh)
+        more = 0
+        if merged is not mesh:  # joined vertices can leave faces without area, or twice
+            mesh, twice = drop_invalid_faces(merged)
+            more = twice.total
         if not len(mesh.faces):
             raise SmrError(
                 f"The mesh has no valid face ({len(start.vertices)} vertices, {len(start.faces)} faces).",
@@ -100,16 +103,16 @@ def clean(
         mesh = filling.mesh
         hole_faces = len(mesh.faces) - faces
     with step(track, "smoothing"):
-        noise = noise_level(mesh)
-        limit = _SMOOTH_LIMIT * noise if config.smoothing else 0.0
-        if limit > 0:
-            mesh = smooth_within(mesh, config.smoothing, limit)
+        noise = 0.0
+        if config.smoothing > 0 and len(mesh.vertices) >= _SCAN_VERTICES:
+            mesh, found = smooth_noise(mesh, config.smoothing)
+            noise = found.typical
     mesh, notes = _simplify(mesh, config, track)
     mesh = dataclasses.replace(mesh, normals=vertex_normals(mesh))
     report = CleanReport(
         vertices_in=len(start.vertices),
         faces_in=len(start.faces),
-        invalid_faces=invalid.total + twice.total,
+        invalid_faces=invalid.total + more,
         small_components=small,
         small_component_faces=small_faces,
         split_vertices=max(split_vertices, 0),
@@ -118,7 +121,6 @@ def clean(
         holes_left=filling.failed,
         hole_faces=hole_faces,
         noise=noise,
-        smoothing_limit=limit,
         vertices=len(mesh.vertices),
         faces=len(mesh.faces),
         components=connected_components(mesh)[0],
@@ -131,7 +133,7 @@ def clean(
 def _drop_small(mesh: Mesh, config: CleanConfig) -> tuple[Mesh, int, int]:
     """Without the small components; their number and faces."""
     diagonal = float(np.linalg.norm(np.ptp(mesh.vertices.astype(np.float64), axis=0)))
-    min_faces = round(config.min_component * len(mesh.faces))
+    min_faces = max(round(config.min_component * len(mesh.faces)), _MIN_FACES) if config.min_component > 0 else 0
     small = small_components(mesh, min_faces, config.min_extent * diagonal)
     if not small.any():
         return mesh, 0, 0

@@ -53,16 +53,16 @@ class FusionConfig:
 class CleanConfig:
     """From a raw surface to a clean mesh."""
 
-    min_component: float = 0.005
-    """Drop pieces with a smaller share of the faces than this, unless they are long (see `min_extent`); 0 keeps all."""
-    min_extent: float = 0.05
-    """Keep a piece whatever its faces when its box's diagonal is at least this share of the whole's."""
+    min_component: float = 0.001
+    """Drop pieces with a smaller share of the faces than this, or under 50 faces, that are also small; 0 keeps all."""
+    min_extent: float = 0.025
+    """A piece is small when its box's diagonal is under this share of the whole's: a long thin wire stays."""
     hole_edges: int = 30
     """Close holes of at most this many edges; 0 leaves all open."""
     hole_rounds: int = 3
     """Look for holes at most so often, as closing some can make others closable."""
-    smoothing: int = 5
-    """Iterations of smoothing; 0 leaves the surface as it was measured."""
+    smoothing: float = 3.0
+    """A vertex may move by so many times the noise that is measured around it; 0 leaves the surface as it is."""
     vertices: int | None = 80_000
     """Simplify to at most this many vertices; None keeps all."""
     max_error: float | None = None

@@ -17,6 +17,9 @@ Quadric = wp.types.vector(length=11, dtype=wp.float64)
 BUCKETS = wp.constant(65536)
 BUCKET_SHIFT = wp.constant(15)
 
+DELAY = wp.constant(512)
+"""Buckets by which an edge that cannot be collapsed now is put off: a factor of 4 of its cost."""
+
 # Slots of `Surface.state`.
 VERTICES = wp.constant(0)
 FACES = wp.constant(1)
@@ -131,11 +134,7 @@ def _best_place(q: Quadric, a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 @no_type_check
-def _push(m: Surface, a: wp.int32, b: wp.int32):
-    q = m.quadric[a] + m.quadric[b]
-    x = _best_place(q, m.position[a], m.position[b])
-    cost = wp.float32(_cost(q, x))
-    bucket = wp.cast(cost, wp.int32) >> BUCKET_SHIFT
+def _insert(m: Surface, a: wp.int32, b: wp.int32, bucket: wp.int32):
     slot = m.state[FREE]
     if slot < 0:
         m.state[STATUS] = FULL_QUEUE
@@ -145,6 +144,14 @@ def _push(m: Surface, a: wp.int32, b: wp.int32):
         m.head[bucket] = slot
         if bucket < m.state[LOWEST]:
             m.state[LOWEST] = bucket
+
+
+@wp.func
+@no_type_check
+def _push(m: Surface, a: wp.int32, b: wp.int32):
+    q = m.quadric[a] + m.quadric[b]
+    x = _best_place(q, m.position[a], m.position[b])
+    _insert(m, a, b, wp.cast(wp.float32(_cost(q, x)), wp.int32) >> BUCKET_SHIFT)
 
 
 @wp.func
@@ -170,7 +177,7 @@ def _ring_is_sound(m: Surface, v: wp.int32, other: wp.int32, x: wp.vec3d):
             spread = wp.dot(pu - x, pu - x) + wp.dot(pw - x, pw - x) + side
             before = wp.dot(pu - p, pu - p) + wp.dot(pw - p, pw - p) + side
             turns = old2 > ZERO and (turn <= ZERO or turn * turn < MAX_TURN * old2 * new2)
-            thins = new2 < MIN_QUALITY * spread * spread and new2 * before * before < old2 * spread * spread
+            thins = new2 < MIN_QUALITY * spread * spread and old2 >= MIN_QUALITY * before * before
             sound = not turns and not thins
         c = m.next_corner[c]
     return sound
@@ -395,3 +402,6 @@ def collapse(m: Surface, vertices: wp.int32, faces: wp.int32, budget: wp.int32):
                 if _keeps_topology(m, a, b) and _ring_is_sound(m, a, b, x) and _ring_is_sound(m, b, a, x):
                     _join(m, a, b, x)
                     _push_ring(m, a, False)
+                elif bucket + DELAY < BUCKETS:
+                    m.state[7] = m.state[7] + 1
+                    _insert(m, a, b, bucket + DELAY)

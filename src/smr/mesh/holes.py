@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Bool, Float, Int, Int32
 
 from ..records import Mesh
 from . import patches
@@ -77,31 +77,36 @@ def _find_holes(mesh: Mesh, max_edges: int) -> tuple[list[_Hole], int]:
     loops = [loop[::-1] for loop in border_loops(border) if len(loop) <= max_edges]
     if not loops:
         return [], 0
-    face_of = dict(zip(map(tuple, border.tolist()), (indices // 3).tolist(), strict=True))
-    normals = face_normals(keep_face_rows(mesh, indices // 3))
-    row = {face: i for i, face in enumerate((indices // 3).tolist())}
-    holes = []
-    for loop in loops:
-        sides = zip(np.roll(loop, -1).tolist(), loop.tolist(), strict=True)
-        hole = _Hole(loop, normals[[row[face_of[side]] for side in sides]])
-        if not _is_rim(mesh, hole):
-            holes.append(hole)
-    return holes, len(loops) - len(holes)
+    sizes = np.array([len(loop) for loop in loops])
+    ends = np.cumsum(sizes)
+    start = np.concatenate(loops)
+    following = np.arange(1, len(start) + 1)
+    following[ends - 1] = ends - sizes
+    after = start[following]
+    order = np.argsort(border[:, 0], kind="stable")  # a border half-edge runs from `after` to `start`
+    at = indices[order[np.searchsorted(border[order, 0], after)]] // 3
+    outside = face_normals(Mesh(mesh.vertices, mesh.faces[at]))
+    rim = _are_rims(mesh.vertices[start].astype(np.float64), following, outside, ends - sizes)
+    parts = np.split(outside, ends[:-1])
+    return [_Hole(loop, part) for loop, part, is_rim in zip(loops, parts, rim, strict=True) if not is_rim], int(
+        rim.sum()
+    )
 
 
-def keep_face_rows(mesh: Mesh, rows: Int[np.ndarray, " R"]) -> Mesh:
-    """The same vertices with some of the faces."""
-    return Mesh(mesh.vertices, mesh.faces[rows])
-
-
-def _is_rim(mesh: Mesh, hole: _Hole) -> bool:
-    """Whether the surface lies inside the loop: the way out of it leads away from the loop's middle."""
-    corners = mesh.vertices[hole.loop].astype(np.float64)
-    ahead = np.roll(corners, -1, axis=0) - corners
-    outward = np.cross(-ahead, hole.outside)  # as long as the edge
-    arms = corners + ahead / 2 - corners.mean(axis=0)
+def _are_rims(
+    corners: Float[np.ndarray, "N 3"], following: Int[np.ndarray, " N"], outside: Float[np.ndarray, "N 3"],
+    starts: Int[np.ndarray, " H"],
+) -> Bool[np.ndarray, " H"]:  # fmt: skip
+    """Whether the surface lies inside each loop: the way out of it leads away from the loop's middle."""
+    ahead = corners[following] - corners
+    outward = np.cross(outside, ahead)  # as long as the edge
+    sizes = np.diff(np.append(starts, len(corners)))
+    middle = np.repeat(np.add.reduceat(corners, starts) / sizes[:, None], sizes, axis=0)
+    arms = corners + ahead / 2 - middle
     arms /= np.maximum(np.linalg.norm(arms, axis=1, keepdims=True), 1e-300)
-    return bool(np.einsum("ij,ij->", outward, arms) > _RIM * np.linalg.norm(ahead, axis=1).sum())
+    away = np.add.reduceat(np.einsum("ij,ij->i", outward, arms), starts)
+    rims: np.ndarray = away > _RIM * np.add.reduceat(np.linalg.norm(ahead, axis=1), starts)
+    return rims
 
 
 def _close(mesh: Mesh, holes: list[_Hole], fair: bool) -> tuple[Mesh, int]:
@@ -120,7 +125,7 @@ def _close(mesh: Mesh, holes: list[_Hole], fair: bool) -> tuple[Mesh, int]:
     taken = np.unique(patches.edge_keys(outer[:, 0], outer[:, 1]))
     patch = patches.Patch(mesh.vertices - origin, np.concatenate(faces).astype(np.int32), taken)
     if fair:
-        patches.refine(patch, patches.edge_scale(mesh))
+        patches.refine(patch, patches.edge_scale(mesh, on_loops))
     return _attach(mesh, patch, origin), len(faces)
 
 

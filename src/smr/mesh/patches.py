@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Bool, Float, Int, Int32
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import splu
 
@@ -34,15 +34,15 @@ def edge_keys(start: np.ndarray, end: np.ndarray) -> Int[np.ndarray, " E"]:
     return (np.minimum(start, end).astype(np.int64) << 32) | np.maximum(start, end)
 
 
-def edge_scale(mesh: Mesh) -> Float[np.ndarray, " V"]:
-    """Mean length of the edges at every vertex, metres."""
-    directed = half_edges(mesh.faces)
+def edge_scale(mesh: Mesh, wanted: Bool[np.ndarray, " V"]) -> Float[np.ndarray, " V"]:
+    """Mean length of the edges at the wanted vertices, metres; 0 at the others."""
+    directed = half_edges(mesh.faces[wanted[mesh.faces].any(axis=1)])
     ends = mesh.vertices[directed].astype(np.float64)
     length = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
     corners = directed.ravel()
     total = np.bincount(corners, np.repeat(length, 2), len(mesh.vertices))
     mean: np.ndarray = total / np.maximum(np.bincount(corners, minlength=len(mesh.vertices)), 1)
-    return mean
+    return np.where(wanted, mean, 0.0)
 
 
 def refine(patch: Patch, scale: Float[np.ndarray, " V"]) -> None:
