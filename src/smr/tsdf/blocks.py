@@ -23,6 +23,8 @@ REACH = 1 << 20
 """Blocks from the origin to each side."""
 _FIRST_CAPACITY = 1 << 16
 
+wp.set_module_options({"enable_backward": False})
+
 _EMPTY = wp.constant(wp.int64(-1))
 _BIAS = wp.constant(wp.int64(1 << 20))
 _LOW = wp.constant(wp.int64((1 << 21) - 1))

@@ -14,6 +14,8 @@ from ..records import Mesh
 from .marching_cubes import UNSEEN, BlockGrid, polygonize
 from .volume import BLOCK_VOXELS, Volume
 
+wp.set_module_options({"enable_backward": False})
+
 _UNSEEN = wp.constant(UNSEEN)
 
 

@@ -29,9 +29,14 @@ from .blocks import REACH, BlockTable, unpack
 from .planes import TILE, TILE_PIXELS, estimate_noise, make_planes, touch_blocks
 from .volume import BLOCK, BLOCK_VOXELS, Volume, free_bytes, volume_bytes
 
+wp.set_module_options({"enable_backward": False})
+
 BATCH_LIMIT = 32  # frames; one bit each
 BATCH_PIXELS = {"cpu": 8 * 640 * 480, "cuda": 32 * 640 * 480}
-FRONT_BLOCKS = 3.0
+REACH_VOXELS = 3.0
+"""Blocks are made up to here before and behind a surface: beyond the square root of 3, so that no cell is cut off."""
+FIRST_BLOCKS = 16384
+"""Room that is made at first; on the CPU it costs memory only as it fills."""
 BEHIND = 2.0
 """Voxels behind the surface up to which a frame has a say; a cell's corners lie within the square root of 3."""
 
@@ -156,74 +161,68 @@ def _update(
     index = unpack(keys[block])
     mask = masks[block]
     has_color = images.shape[0] > 0
-    x = float(index[0] * 8 + (column & 7)) * voxel
-    y = float(index[1] * 8 + (column >> 3)) * voxel
-    for k in range(8):
-        place = block * 512 + column + 64 * k
-        point = wp.vec4(x, y, float(index[2] * 8 + k) * voxel, 1.0)
-        distances = distance[place]
-        weights = weight[place]
-        seen = int(count[place])
-        colors = wp.vec4f(0.0, 0.0, 0.0, 0.0)
-        colored = bool(False)
-        changed = bool(False)
-        left = mask
-        frame = int(0)
-        while left != 0:
-            if (left & 1) != 0:
-                p = image_from_world[frame] * point
-                if p[2] > 0.0:
-                    u = p[0] / p[2]
-                    v = p[1] / p[2]
-                    if u >= 0.0 and v >= 0.0 and u < float(width) and v < float(height):
-                        pu = int(u)
-                        pv = int(v)
-                        plane = planes[(frame * height + pv) * width + pu]
-                        facing = wp.abs(plane[3])
-                        z = plane[0] + plane[1] * (u - float(pu) - 0.5) + plane[2] * (v - float(pv) - 0.5)
-                        d = (z - p[2]) * facing
-                        if plane[0] > 0.0 and d > -behind:
-                            w = facing / (plane[0] * plane[0])
-                            if d > truncation:
-                                d = truncation
-                                w *= _CARVE
-                                if plane[3] < 0.0:
-                                    w = 0.0
-                            else:
-                                seen += 1
-                                if d < 0.0:
-                                    fall = 1.0 + d / behind
-                                    w *= fall * fall
-                            distances += w * d
-                            weights += w
-                            changed = True
-                            if weights > weight_limit:
-                                distances *= weight_limit / weights
-                                weights = weight_limit
-                            if has_color and wp.abs(d) < _COLOR_BAND * voxel:
-                                q = color_from_world[frame] * point
-                                if q[2] > 0.0:
-                                    cu = int(wp.floor(q[0] / q[2]))
-                                    cv = int(wp.floor(q[1] / q[2]))
-                                    if cu >= 0 and cv >= 0 and cu < images.shape[2] and cv < images.shape[1]:
-                                        if not colored:
-                                            colors = color[place]
-                                            colored = True
-                                        w *= wp.min(1.0, facing * facing)
-                                        colors += w * wp.vec4f(
-                                            float(images[frame, cv, cu, 0]),
-                                            float(images[frame, cv, cu, 1]),
-                                            float(images[frame, cv, cu, 2]),
-                                            1.0,
-                                        )
-            left = (left >> 1) & 0x7FFFFFFF
-            frame += 1
-        if changed:
-            distance[place] = distances
-            weight[place] = weights
-            count[place] = wp.uint8(wp.min(seen, 255))
-        if colored:
-            color[place] = colors
+    depth_of_column = int(8)  # a variable, lest the loop over it is unrolled
+    origin = wp.vec4(
+        float(index[0] * 8 + (column & 7)) * voxel,
+        float(index[1] * 8 + (column >> 3)) * voxel,
+        float(index[2] * 8) * voxel,
+        1.0,
+    )
+    frame = int(0)
+    while mask != 0:
+        if (mask & 1) != 0:
+            matrix = image_from_world[frame]
+            start = matrix * origin
+            step = matrix * wp.vec4(0.0, 0.0, voxel, 0.0)
+            first_pixel = frame * height * width
+            for k in range(depth_of_column):
+                along = float(k)
+                pz = start[2] + along * step[2]
+                near = 1.0 / pz
+                u = (start[0] + along * step[0]) * near
+                v = (start[1] + along * step[1]) * near
+                if pz > 0.0 and u >= 0.0 and v >= 0.0 and u < float(width) and v < float(height):
+                    pu = int(u)
+                    pv = int(v)
+                    plane = planes[first_pixel + pv * width + pu]
+                    facing = wp.abs(plane[3])
+                    z = plane[0] + plane[1] * (u - float(pu) - 0.5) + plane[2] * (v - float(pv) - 0.5)
+                    d = (z - pz) * facing
+                    if plane[0] > 0.0 and d > -behind:
+                        place = block * 512 + column + 64 * k
+                        w = facing / (plane[0] * plane[0])
+                        if d > truncation:
+                            d = truncation
+                            w *= _CARVE
+                            if plane[3] < 0.0:
+                                w = 0.0
+                        else:
+                            count[place] = wp.uint8(wp.min(int(count[place]) + 1, 255))
+                            if d < 0.0:
+                                fall = 1.0 + d / behind
+                                w *= fall * fall
+                        distances = distance[place] + w * d
+                        weights = weight[place] + w
+                        if weights > weight_limit:
+                            distances *= weight_limit / weights
+                            weights = weight_limit
+                        distance[place] = distances
+                        weight[place] = weights
+                        if has_color and wp.abs(d) < _COLOR_BAND * voxel:
+                            q = color_from_world[frame] * (origin + wp.vec4(0.0, 0.0, along * voxel, 0.0))
+                            if q[2] > 0.0:
+                                cu = int(wp.floor(q[0] / q[2]))
+                                cv = int(wp.floor(q[1] / q[2]))
+                                if cu >= 0 and cv >= 0 and cu < images.shape[2] and cv < images.shape[1]:
+                                    w *= wp.min(1.0, facing * facing)
+                                    color[place] += w * wp.vec4f(
+                                        float(images[frame, cv, cu, 0]),
+                                        float(images[frame, cv, cu, 1]),
+                                        float(images[frame, cv, cu, 2]),
+                                        1.0,
+                                    )
+        mask = (mask >> 1) & 0x7FFFFFFF
+        frame += 1
 
 
 def fuse(capture: Capture, config: FusionConfig, *, device: str, track: Track = untracked) -> Volume:
@@ -313,14 +312,30 @@ def _sizes(frame: DepthImage) -> tuple[Any, Any]:
     return frame.depth.shape, None if frame.color is None else frame.color.shape
 
 
-def _stack(images: list[Any], dtype: Any, device: str) -> wp.array:
-    """Equal images as one array on the device."""
-    if all(isinstance(image, np.ndarray) for image in images):
-        return wp.array(np.stack(images), dtype=dtype, device=device)
-    stacked = wp.empty((len(images), *images[0].shape), dtype=dtype, device=device)
-    for i, image in enumerate(images):
-        wp.copy(stacked[i], wp.array(image, dtype=dtype, device=device) if isinstance(image, np.ndarray) else image)
-    return stacked
+class _Buffers:
+    """Arrays of one batch, kept for the next one: fresh memory costs as much as the work in it."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.arrays: dict[str, wp.array] = {}
+
+    def get(self, name: str, shape: tuple[int, ...], dtype: Any) -> wp.array:
+        """An array with any content."""
+        size = int(np.prod(shape))
+        held = self.arrays.get(name)
+        if held is None or held.shape[0] < size:
+            held = wp.empty(size, dtype=dtype, device=self.device)
+            self.arrays[name] = held
+        return held[:size].reshape(shape)
+
+    def stack(self, name: str, images: list[Any], dtype: Any) -> wp.array:
+        """Equal images, each from NumPy or from a device, as one array."""
+        stacked = self.get(name, (len(images), *images[0].shape), dtype)
+        for i, image in enumerate(images):
+            if isinstance(image, np.ndarray):
+                image = wp.array(np.ascontiguousarray(image), dtype=dtype, device="cpu", copy=False)
+            wp.copy(stacked[i], image)
+        return stacked
 
 
 class _Fusion:
@@ -338,6 +353,7 @@ class _Fusion:
         side = BLOCK * self.voxel
         self.origin = np.round(np.asarray(first.world_from_camera, np.float64)[:3, 3] / side) * side
         self.budget = int(config.memory * 1e9) if config.memory is not None else free_bytes(device) // 2
+        self.buffers = _Buffers(device)
         self.table = BlockTable(device)
         self.noise = config.noise
         self.has_color = False
@@ -358,33 +374,40 @@ class _Fusion:
         poses = np.stack([self._local_pose(frame.world_from_camera) for frame in batch])
         cameras = np.array([[f.camera.fx, f.camera.fy, f.camera.cx, f.camera.cy] for f in batch])
         cameras_d = self._upload(cameras, wp.vec4)
-        poses_d = self._upload(poses, wp.mat44)
         inverse_d = self._upload(rigid_inverse(poses), wp.mat44)
-        depth = _stack([frame.depth for frame in batch], wp.float32, self.device)
-        planes = wp.empty(n * height * width, dtype=wp.vec4, device=self.device)
-        farthest = wp.empty(n * tiles, dtype=wp.float32, device=self.device)
+        get = self.buffers.get
+        depth = self.buffers.stack("depth", [frame.depth for frame in batch], wp.float32)
+        planes = get("planes", (n * height * width,), wp.vec4)
+        farthest = get("farthest", (n * tiles,), wp.float32)
         behind = BEHIND * self.voxel
-        inputs = [depth, cameras_d, self._noise(depth), self.config.depth_min, self.depth_max, behind]
+        low, high = self.config.depth_min, self.depth_max
+        inputs = [depth.flatten(), width, height, cameras_d, self._noise(depth), low, high, behind]
         self._launch(make_planes, n * tiles, inputs, [planes, farthest])
 
         stride = 2 if 2 * self.depth_max / cameras[:, :2].min() < BLOCK / 2 * self.voxel else 1
         length = 3 * (TILE_PIXELS // stride**2)
-        counts = wp.empty(n * tiles, dtype=wp.int32, device=self.device)
-        lists = wp.empty(n * tiles * length, dtype=wp.int64, device=self.device)
-        reach = FRONT_BLOCKS * self.voxel
-        inputs = [planes, cameras_d, poses_d, width, height, stride, reach, reach, self.voxel / 2, length]
+        counts = get("counts", (n * tiles,), wp.int32)
+        lists = get("lists", (n * tiles * length,), wp.int64)
+        inputs = [planes, cameras_d, self._upload(self._block_from_world() @ poses, wp.mat44)]
+        inputs += [width, height, stride, REACH_VOXELS / BLOCK, length]
         self._launch(touch_blocks, n * tiles, inputs, [counts, lists])
         self.table.insert(counts, lists, length, tiles, self.frames)
         self._reserve(self.frames + n)
 
         blocks = self.table.count
         if blocks:
-            masks = wp.empty(blocks, dtype=wp.int32, device=self.device)
+            masks = get("masks", (blocks,), wp.int32)
             inputs = [self.table.keys, self.table.births, self.frames, n, self.voxel]
             inputs += [cameras_d, inverse_d, farthest, width, height]
             self._launch(_find_visible, blocks, inputs, [masks])
             self._update_voxels(batch, masks, planes, rigid_inverse(poses))
         self.frames += n
+
+    def _block_from_world(self) -> np.ndarray:
+        """From local metres to blocks; a block spans from half a voxel before its first voxel's centre."""
+        matrix = np.diag([1 / (BLOCK * self.voxel)] * 3 + [1.0])
+        matrix[:3, 3] = 0.5 / BLOCK
+        return matrix
 
     def _noise(self, depth: wp.array) -> float:
         """The sensor's noise at 1 m: as configured, or found in the first frame with enough depth."""
@@ -398,7 +421,7 @@ class _Fusion:
         active, active_count, most = self._active(masks)
         projections = np.stack([_projection(f.camera) for f in batch]) @ inverse
         if batch[0].color is not None:
-            images = _stack([frame.color for frame in batch], wp.uint8, self.device)
+            images = self.buffers.stack("color", [frame.color for frame in batch], wp.uint8)
             color_poses = [f.world_from_camera if f.world_from_color is None else f.world_from_color for f in batch]
             color_inverse = rigid_inverse(np.stack([self._local_pose(pose) for pose in color_poses]))
             color_projections = np.stack([_projection(f.color_camera or f.camera) for f in batch]) @ color_inverse
@@ -465,7 +488,7 @@ class _Fusion:
         most = self.budget // volume_bytes(1, color=self.has_color)
         if blocks > most:
             self._refuse(blocks, most, frames_after)
-        self._resize(min(most, max(blocks, 2 * self.capacity, 1024)))
+        self._resize(min(most, max(2 * blocks, FIRST_BLOCKS)))
 
     def _refuse(self, blocks: int, most: int, frames: int) -> None:
         # The surface seen grows at most as the frames do, and its blocks as 1 / voxel size squared.
@@ -485,11 +508,21 @@ class _Fusion:
             if color_only and name != "color":
                 continue
             old = getattr(self, name)
-            longer = wp.zeros(capacity * BLOCK_VOXELS * used, dtype=old.dtype, device=self.device)
+            longer = _zeros(capacity * BLOCK_VOXELS * used, old.dtype, self.device)
             if old.shape[0]:
                 wp.copy(longer, old, count=min(old.shape[0], longer.shape[0]))
             setattr(self, name, longer)
         self.capacity = capacity
+
+
+def _zeros(size: int, dtype: Any, device: str) -> wp.array:
+    """Zeros; on the CPU as memory that is taken only when it is written to."""
+    if device != "cpu":
+        return wp.zeros(size, dtype=dtype, device=device)
+    shape = (size, 4) if dtype is wp.vec4f else (size,)
+    return wp.array(
+        np.zeros(shape, np.uint8 if dtype is wp.uint8 else np.float32), dtype=dtype, device="cpu", copy=False
+    )
 
 
 def _round_up(value: float) -> float:

@@ -23,6 +23,8 @@ from .blocks import find_neighbors, pack_keys, unpack
 from .cube_table import triangle_table
 from .volume import BLOCK
 
+wp.set_module_options({"enable_backward": False})
+
 UNSEEN = 1e30
 """Value of a voxel that no frame observed."""
 _LIMIT = wp.constant(1e29)

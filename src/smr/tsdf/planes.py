@@ -13,25 +13,17 @@ from jaxtyping import Float32
 
 from .blocks import pack
 
+wp.set_module_options({"enable_backward": False})
+
 TILE = 8
 """Side of a tile of pixels; a kernel item is a tile."""
 TILE_PIXELS = TILE * TILE
 
 _TILE = wp.constant(TILE)
 _STEEP = wp.constant(5.67)  # tan 80°: a steeper step between pixels is a jump, not a surface
+_NINTH = wp.constant(1.0 / 9.0)
+_TWELFTH = wp.constant(1.0 / 12.0)
 _GRAZING = wp.constant(0.15)  # cosine; a surface seen at a flatter angle is not measured well enough
-
-
-@wp.func
-@no_type_check
-def _depth(depth: wp.array3d(dtype=wp.float32), frame: int, u: int, v: int, low: float, high: float) -> float:
-    """Depth in range, else 0."""
-    z = float(0.0)
-    if u >= 0 and v >= 0 and u < depth.shape[2] and v < depth.shape[1]:
-        z = depth[frame, v, u]
-        if not (z >= low and z <= high):
-            z = 0.0
-    return z
 
 
 @wp.func
@@ -41,18 +33,16 @@ def _slope(before: float, here: float, after: float, limit: float) -> wp.vec3:
     slope = float(0.0)
     sides = float(0.0)
     nearer = float(0.0)
-    if before > 0.0:
-        if wp.abs(here - before) < limit:
-            slope += here - before
-            sides += 1.0
-        elif before < here:
-            nearer = 1.0
-    if after > 0.0:
-        if wp.abs(after - here) < limit:
-            slope += after - here
-            sides += 1.0
-        elif after < here:
-            nearer = 1.0
+    if wp.abs(here - before) < limit:
+        slope += here - before
+        sides += 1.0
+    elif before > 0.0 and before < here:
+        nearer = 1.0
+    if wp.abs(after - here) < limit:
+        slope += after - here
+        sides += 1.0
+    elif after > 0.0 and after < here:
+        nearer = 1.0
     if sides > 1.0:
         slope *= 0.5
     return wp.vec3(slope, sides, nearer)
@@ -60,105 +50,59 @@ def _slope(before: float, here: float, after: float, limit: float) -> wp.vec3:
 
 @wp.func
 @no_type_check
-def _smooth(
-    depth: wp.array3d(dtype=wp.float32),
-    frame: int,
-    u: int,
-    v: int,
-    raw: wp.vec3,
-    ring: wp.vec4,
-    limit: float,
-    noise: float,
-    low: float,
-    high: float,
-) -> wp.vec3:
-    """(z, dz/du, dz/dv) of the least-squares plane through nine pixels two apart, if they are one surface.
+def _slopes(z: float, ring: wp.vec4, limit_u: float, limit_v: float) -> wp.vec4:
+    """Slopes along u and v, sides that continue the surface, and 0, 1 beside a nearer surface, 2 for a flying pixel.
 
-    `ring` holds the pixels left, right, above and below; `raw` is the answer without the corners. The depth itself
-    moves only as far as noise can explain, so that curvature stays.
+    `ring` holds the pixels left, right, above and below. Across a jump in depth only the own side counts. A pixel
+    with a nearer surface on one side and none of its own on the other is flying; a ridge before a background is not.
     """
-    a = _depth(depth, frame, u - 2, v - 2, low, high)
-    b = _depth(depth, frame, u + 2, v - 2, low, high)
-    c = _depth(depth, frame, u - 2, v + 2, low, high)
-    d = _depth(depth, frame, u + 2, v + 2, low, high)
-    nearest = wp.min(wp.min(a, b), wp.min(c, d))
-    farthest = wp.max(wp.max(a, b), wp.max(c, d))
-    z = raw[0]
-    if nearest < z - limit or farthest > z + limit:
-        return raw
-    gu = (b - a + d - c + ring[1] - ring[0]) / 12.0
-    gv = (c - a + d - b + ring[3] - ring[2]) / 12.0
-    shift = (a + b + c + d + ring[0] + ring[1] + ring[2] + ring[3] - 8.0 * z) / 9.0
-    part = wp.clamp(2.0 - wp.abs(shift) / (2.0 * noise * z * z + 1.0e-9), 0.0, 1.0)
-    return wp.vec3(z + part * shift, gu, gv)
+    along_u = _slope(ring[0], z, ring[1], limit_u)
+    along_v = _slope(ring[2], z, ring[3], limit_v)
+    state = wp.max(along_u[2], along_v[2])
+    if along_u[1] == 0.0 and along_u[2] > 0.0:
+        state = 2.0
+    if along_v[1] == 0.0 and along_v[2] > 0.0:
+        state = 2.0
+    return wp.vec4(along_u[0], along_v[0], along_u[1] + along_v[1], state)
 
 
 @wp.func
 @no_type_check
-def pixel_plane(
-    depth: wp.array3d(dtype=wp.float32),
-    frame: int,
-    u: int,
-    v: int,
-    camera: wp.vec4,
-    noise: float,
-    low: float,
-    high: float,
-) -> wp.vec4:
-    """Plane of a pixel: (z, dz/du, dz/dv, facing); z is 0 where there is none.
+def _smooth(z: float, ring: wp.vec4, corners: wp.vec4, limit: float, trust: float) -> wp.vec4:
+    """(z, dz/du, dz/dv, 1) of the least-squares plane through nine pixels two apart; the 1 is 0 if they are not one.
 
-    Slopes come from the pixels two to each side that continue the surface; across a jump in depth only the own side
-    counts. A pixel between a nearer and a farther surface (a flying pixel) and a single stray one are dropped; a ridge
-    before a background (a wire) is kept. `facing` is n · (x/z, y/z, 1) for the unit normal n: metres of distance to
-    the plane per metre of depth; negative beside a nearer surface, where the pixel must not carve.
+    The depth moves only as far as noise can explain, so that curvature stays: `trust` is 1 / (2 standard deviations).
     """
-    none = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    z = _depth(depth, frame, u, v, low, high)
-    if z == 0.0:
-        return none
-    limit_u = _STEEP * z / camera[0]
-    limit_v = _STEEP * z / camera[1]
-    ring = wp.vec4(
-        _depth(depth, frame, u - 2, v, low, high),
-        _depth(depth, frame, u + 2, v, low, high),
-        _depth(depth, frame, u, v - 2, low, high),
-        _depth(depth, frame, u, v + 2, low, high),
-    )
-    along_u = _slope(ring[0], z, ring[1], 2.0 * limit_u)
-    along_v = _slope(ring[2], z, ring[3], 2.0 * limit_v)
-    plane = wp.vec3(z, 0.5 * along_u[0], 0.5 * along_v[0])
-    sides = along_u[1] + along_v[1]
-    if sides == 4.0:
-        plane = _smooth(depth, frame, u, v, plane, ring, 2.0 * (limit_u + limit_v), noise, low, high)
-    elif sides == 0.0:  # thin, or stray: look at the pixels beside it
-        a = _depth(depth, frame, u - 1, v, low, high)
-        b = _depth(depth, frame, u + 1, v, low, high)
-        along_u = _slope(a, z, b, limit_u)
-        a = _depth(depth, frame, u, v - 1, low, high)
-        b = _depth(depth, frame, u, v + 1, low, high)
-        along_v = _slope(a, z, b, limit_v)
-        plane = wp.vec3(z, along_u[0], along_v[0])
-        if along_u[1] + along_v[1] == 0.0:
-            return none
-    if (along_u[1] == 0.0 and along_u[2] > 0.0) or (along_v[1] == 0.0 and along_v[2] > 0.0):
-        return none
-    x = (float(u) + 0.5 - camera[2]) / camera[0]
-    y = (float(v) + 0.5 - camera[3]) / camera[1]
-    qu = camera[0] * plane[1] / plane[0]
-    qv = camera[1] * plane[2] / plane[0]
-    facing = 1.0 / wp.length(wp.vec3(-qu, -qv, 1.0 + qu * x + qv * y))
-    if facing < _GRAZING * wp.sqrt(1.0 + x * x + y * y):
-        return none
-    if along_u[2] + along_v[2] > 0.0:
-        facing = -facing
-    return wp.vec4(plane[0], plane[1], plane[2], facing)
+    a = corners[0] - z
+    b = corners[1] - z
+    c = corners[2] - z
+    d = corners[3] - z
+    plane = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    if wp.abs(a) < limit and wp.abs(b) < limit and wp.abs(c) < limit and wp.abs(d) < limit:
+        shift = (a + b + c + d + ring[0] + ring[1] + ring[2] + ring[3] - 4.0 * z) * _NINTH
+        part = wp.clamp(2.0 - wp.abs(shift) * trust, 0.0, 1.0)
+        slope_u = (b - a + d - c + ring[1] - ring[0]) * _TWELFTH
+        slope_v = (c - a + d - b + ring[3] - ring[2]) * _TWELFTH
+        plane = wp.vec4(z + part * shift, slope_u, slope_v, 1.0)
+    return plane
+
+
+@wp.func
+@no_type_check
+def _normal(slope_u: float, slope_v: float, near: float, x: float, y: float, camera: wp.vec4) -> wp.vec3:
+    """Direction away from the camera, at right angles to the plane; its length is 1 / facing. `near` is 1 / z."""
+    qu = camera[0] * slope_u * near
+    qv = camera[1] * slope_v * near
+    return wp.vec3(-qu, -qv, 1.0 + qu * x + qv * y)
 
 
 @wp.kernel(enable_backward=False)
 @no_type_check
 def make_planes(
     base: int,
-    depth: wp.array3d(dtype=wp.float32),
+    depth: wp.array(dtype=wp.float32),
+    width: int,
+    height: int,
     cameras: wp.array(dtype=wp.vec4),
     noise: float,
     low: float,
@@ -167,10 +111,14 @@ def make_planes(
     planes: wp.array(dtype=wp.vec4),
     farthest: wp.array(dtype=wp.float32),
 ):
-    """Planes of all pixels, and per tile the largest depth at which a voxel can still lie in the band."""
+    """Planes of all pixels, and per tile the largest depth at which a voxel can still lie in the band.
+
+    A plane is (z, dz/du, dz/dv, facing); z is 0 where there is none: no depth in range, within two pixels of the
+    border, a flying pixel, a single stray one, or a surface seen at too flat an angle. `facing` is n · (x/z, y/z, 1)
+    for the unit normal n: metres of distance to the plane per metre of depth. It is negative beside a nearer surface,
+    where the pixel must not carve.
+    """
     item = base + wp.tid()
-    height = depth.shape[1]
-    width = depth.shape[2]
     tiles_u = (width + _TILE - 1) // _TILE
     tiles = tiles_u * ((height + _TILE - 1) // _TILE)
     frame = item // tiles
@@ -178,24 +126,60 @@ def make_planes(
     u0 = (tile % tiles_u) * _TILE
     v0 = (tile // tiles_u) * _TILE
     camera = cameras[frame]
+    inverse_fx = 1.0 / camera[0]
+    inverse_fy = 1.0 / camera[1]
+    limit = wp.vec2(_STEEP * inverse_fx, _STEEP * inverse_fy)
+    trust = 0.5 / (noise + 1.0e-9)
     far = float(0.0)
     for v in range(v0, wp.min(v0 + _TILE, height)):
+        y = (float(v) + 0.5 - camera[3]) * inverse_fy
+        i = (frame * height + v) * width + u0
         for u in range(u0, wp.min(u0 + _TILE, width)):
-            plane = pixel_plane(depth, frame, u, v, camera, noise, low, high)
-            planes[(frame * height + v) * width + u] = plane
-            if plane[0] > 0.0:
-                far = wp.max(far, plane[0] + behind / wp.abs(plane[3]))
+            plane = wp.vec4(0.0, 0.0, 0.0, 0.0)
+            z = depth[i]
+            if z >= low and z <= high and u > 1 and v > 1 and u < width - 2 and v < height - 2:
+                x = (float(u) + 0.5 - camera[2]) * inverse_fx
+                near = 1.0 / z
+                limit_u = limit[0] * z
+                limit_v = limit[1] * z
+                ring = wp.vec4(depth[i - 2], depth[i + 2], depth[i - 2 * width], depth[i + 2 * width])
+                slopes = _slopes(z, ring, 2.0 * limit_u, 2.0 * limit_v)
+                found = wp.vec4(z, 0.5 * slopes[0], 0.5 * slopes[1], 1.0)
+                if slopes[2] == 4.0:
+                    above = i - 2 * width
+                    below = i + 2 * width
+                    corners = wp.vec4(depth[above - 2], depth[above + 2], depth[below - 2], depth[below + 2])
+                    smooth = _smooth(z, ring, corners, 2.0 * (limit_u + limit_v), trust * near * near)
+                    if smooth[3] > 0.0:
+                        found = smooth
+                elif slopes[2] == 0.0:  # thin, or stray: look at the pixels beside it
+                    ring = wp.vec4(depth[i - 1], depth[i + 1], depth[i - width], depth[i + width])
+                    slopes = _slopes(z, ring, limit_u, limit_v)
+                    found = wp.vec4(z, slopes[0], slopes[1], 1.0)
+                stretch = wp.length_sq(_normal(found[1], found[2], near, x, y, camera))
+                grazing = _GRAZING * _GRAZING * (1.0 + x * x + y * y) * stretch > 1.0
+                if slopes[2] > 0.0 and slopes[3] < 2.0 and not grazing:
+                    length = wp.sqrt(stretch)
+                    facing = 1.0 / length
+                    far = wp.max(far, found[0] + behind * length)
+                    if slopes[3] > 0.0:
+                        facing = -facing
+                    plane = wp.vec4(found[0], found[1], found[2], facing)
+            planes[i] = plane
+            i += 1
     farthest[item] = far
 
 
 @wp.func
 @no_type_check
-def _remember(lists: wp.array(dtype=wp.int64), start: int, count: int, point: wp.vec3, side: float) -> int:
-    """Add the block of a point to a list that does not hold it yet; return the new length."""
-    key = pack(int(wp.floor(point[0] / side)), int(wp.floor(point[1] / side)), int(wp.floor(point[2] / side)))
-    for k in range(count):
-        if lists[start + count - 1 - k] == key:
+def _remember(lists: wp.array(dtype=wp.int64), start: int, count: int, point: wp.vec3) -> int:
+    """Add the block of a point (in blocks) to a list that does not hold it yet; return the new length."""
+    key = pack(int(wp.floor(point[0])), int(wp.floor(point[1])), int(wp.floor(point[2])))
+    place = start + count - 1
+    while place >= start:
+        if lists[place] == key:
             return count
+        place -= 1
     lists[start + count] = key
     return count + 1
 
@@ -206,18 +190,16 @@ def touch_blocks(
     base: int,
     planes: wp.array(dtype=wp.vec4),
     cameras: wp.array(dtype=wp.vec4),
-    world_from_camera: wp.array(dtype=wp.mat44),
+    block_from_camera: wp.array(dtype=wp.mat44),
     width: int,
     height: int,
     stride: int,
-    front: float,
-    behind: float,
-    half_voxel: float,
+    reach: float,
     length: int,
     counts: wp.array(dtype=wp.int32),
     lists: wp.array(dtype=wp.int64),
 ):
-    """Keys of the blocks that each tile's planes reach from `front` before them to `behind` behind them."""
+    """Keys of the blocks that each tile's planes touch, or come as near to as `reach`, which is in blocks."""
     item = base + wp.tid()
     tiles_u = (width + _TILE - 1) // _TILE
     tiles = tiles_u * ((height + _TILE - 1) // _TILE)
@@ -226,28 +208,21 @@ def touch_blocks(
     u0 = (tile % tiles_u) * _TILE
     v0 = (tile // tiles_u) * _TILE
     camera = cameras[frame]
-    pose = world_from_camera[frame]
-    side = half_voxel * 16.0
-    shift = wp.vec3(half_voxel, half_voxel, half_voxel)  # a block spans from half a voxel before its first centre
+    pose = block_from_camera[frame]
     count = int(0)
-    for i in range(0, _TILE, stride):
-        v = v0 + i
-        for j in range(0, _TILE, stride):
-            u = u0 + j
-            if u < width and v < height:
-                plane = planes[(frame * height + v) * width + u]
-                z = plane[0]
-                if z > 0.0:
-                    x = (float(u) + 0.5 - camera[2]) / camera[0]
-                    y = (float(v) + 0.5 - camera[3]) / camera[1]
-                    qu = camera[0] * plane[1] / z
-                    qv = camera[1] * plane[2] / z
-                    away = wp.normalize(wp.vec3(-qu, -qv, 1.0 + qu * x + qv * y))
-                    away = wp.transform_vector(pose, away)
-                    point = wp.transform_point(pose, wp.vec3(x * z, y * z, z)) + shift
-                    count = _remember(lists, item * length, count, point - front * away, side)
-                    count = _remember(lists, item * length, count, point, side)
-                    count = _remember(lists, item * length, count, point + behind * away, side)
+    for v in range(v0, wp.min(v0 + _TILE, height), stride):
+        y = (float(v) + 0.5 - camera[3]) / camera[1]
+        for u in range(u0, wp.min(u0 + _TILE, width), stride):
+            plane = planes[(frame * height + v) * width + u]
+            z = plane[0]
+            if z > 0.0:
+                x = (float(u) + 0.5 - camera[2]) / camera[0]
+                point = wp.transform_point(pose, wp.vec3(x * z, y * z, z))
+                away = wp.transform_vector(pose, _normal(plane[1], plane[2], 1.0 / z, x, y, camera))
+                away = away * (reach / wp.length(away))
+                count = _remember(lists, item * length, count, point - away)
+                count = _remember(lists, item * length, count, point)
+                count = _remember(lists, item * length, count, point + away)
     counts[item] = count
 
 
