@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int, Int64
 
-_TESTS = 200_000
+_TESTS = 100_000_000
 """Point-in-triangle tests spent on concave polygons of one file; what is left after them is cut as a fan."""
+_TOGETHER = 64
+"""Concave polygons of up to so many corners are clipped many at a time."""
 
 
 def triangulate(
@@ -60,9 +64,16 @@ def _cut(points: np.ndarray, budget: int) -> tuple[np.ndarray, int, int]:
     if size == 4:  # the other diagonal is right where corner 1 or 3 turns inwards
         cut[bent & (turns[:, [1, 3]].min(axis=1) < 0)] = [[0, 1, 3], [1, 2, 3]]
         return cut, budget, 0
+    flat = _in_plane(points[bent], normal[bent])
+    if size <= _TOGETHER:
+        budget -= len(flat) * size**3 // 3
+        if budget <= 0:
+            return cut, 0, len(flat)
+        cut[bent] = _clip_together(flat)
+        return cut, budget, 0
     refused = 0
-    for i in np.flatnonzero(bent):
-        clipped, budget = _clip_ears(points[i], normal[i], budget)
+    for i, outline in zip(np.flatnonzero(bent), flat, strict=True):
+        clipped, budget = _clip_ears(outline, budget)
         if clipped is None:
             refused += 1
         else:
@@ -70,47 +81,70 @@ def _cut(points: np.ndarray, budget: int) -> tuple[np.ndarray, int, int]:
     return cut, budget, refused
 
 
-def _clip_ears(points: np.ndarray, normal: np.ndarray, budget: int) -> tuple[np.ndarray | None, int]:
-    """Meisters' ear clipping in the polygon's plane; None where the budget of tests ends before."""
-    drop = int(np.abs(normal).argmax())
-    axes = [axis for axis in range(3) if axis != drop]
-    flat = points[:, axes]
-    if (normal[drop] < 0) != (drop == 1):  # keep the winding counter-clockwise in the plane
-        flat = flat[:, ::-1]
-    remaining = list(range(len(points)))
+def _in_plane(points: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Polygons (P×n×3) along the axis of their normal, counter-clockwise, as P×n×2."""
+    drop = np.abs(normal).argmax(axis=1)
+    axes = np.array([[1, 2], [2, 0], [0, 1]])[drop]
+    axes = np.where(np.take_along_axis(normal, drop[:, None], axis=1) < 0, axes[:, ::-1], axes)
+    return np.take_along_axis(points, axes[:, None, :], axis=2)
+
+
+def _clip_together(flat: np.ndarray) -> np.ndarray:
+    """Meisters' ear clipping of many small polygons of one size at once."""
+    count, size, _ = flat.shape
+    triangles = np.empty((count, size - 2, 3), np.int64)
+    step = max(1, (1 << 20) // (size * size))
+    for begin in range(0, count, step):
+        part = flat[begin : begin + step]
+        left = np.broadcast_to(np.arange(size), (len(part), size)).copy()
+        rows = np.arange(len(part))
+        for done in range(size - 3):
+            tip = np.take_along_axis(part, left[:, :, None], axis=1)
+            before, after = np.roll(tip, 1, axis=1), np.roll(tip, -1, axis=1)
+            a, b, c, other = before[:, :, None], tip[:, :, None], after[:, :, None], tip[:, None]
+            inside = (_turn(a, b, other) >= 0) & (_turn(b, c, other) >= 0) & (_turn(c, a, other) >= 0)
+            inside &= ~((other == a).all(axis=3) | (other == b).all(axis=3) | (other == c).all(axis=3))
+            ear = (_turn(before, tip, after) > 0) & ~inside.any(axis=2)
+            chosen = ear.argmax(axis=1)  # the first; corner 0 where nothing is an ear: it crosses itself
+            remaining = left.shape[1]
+            triangles[begin : begin + step, done] = np.stack(
+                [left[rows, (chosen - 1) % remaining], left[rows, chosen], left[rows, (chosen + 1) % remaining]], axis=1
+            )
+            keep = np.arange(remaining) != chosen[:, None]
+            left = left[keep].reshape(len(part), remaining - 1)
+        triangles[begin : begin + step, size - 3] = left
+    return triangles
+
+
+def _clip_ears(flat: np.ndarray, budget: int) -> tuple[np.ndarray | None, int]:
+    """The same for one large polygon; None where the budget of tests ends before."""
+    left = np.arange(len(flat))
     triangles = []
-    at = 0
-    misses = 0
-    while len(remaining) > 3:
+    at = misses = 0
+    while len(left) > 3:
         if budget <= 0:
             return None, 0
-        size = len(remaining)
-        before, tip, after = remaining[at - 1], remaining[at % size], remaining[(at + 1) % size]
-        budget -= 1
-        if misses > size or _is_ear(flat, remaining, before, tip, after):  # nothing is an ear: it crosses itself
+        size = len(left)
+        before, tip, after = left[at - 1], left[at], left[(at + 1) % size]
+        a, b, c, other = flat[before], flat[tip], flat[after], flat[left]
+        budget -= 5 * size + 1000  # in units of the tests above
+        ear = _turn(a, b, c) > 0
+        if ear:
+            inside = (_turn(a, b, other) >= 0) & (_turn(b, c, other) >= 0) & (_turn(c, a, other) >= 0)
+            inside &= ~((other == a).all(axis=1) | (other == b).all(axis=1) | (other == c).all(axis=1))
+            ear = not inside.any()
+        if ear or misses > size:  # nothing is an ear: it crosses itself
             triangles.append((before, tip, after))
-            remaining.pop(at % size)
+            left = np.delete(left, at)
             misses = 0
             at = (at - 1) % (size - 1)
         else:
             at = (at + 1) % size
             misses += 1
-    triangles.append((remaining[0], remaining[1], remaining[2]))
+    triangles.append((left[0], left[1], left[2]))
     return np.array(triangles), budget
 
 
-def _is_ear(flat: np.ndarray, remaining: list[int], before: int, tip: int, after: int) -> bool:
-    a, b, c = flat[before], flat[tip], flat[after]
-    if _turn(a, b, c) <= 0:
-        return False
-    others = flat[[i for i in remaining if i not in (before, tip, after)]]
-    inside = (_turn(a, b, others) >= 0) & (_turn(b, c, others) >= 0) & (_turn(c, a, others) >= 0)
-    at_corner = (others == a).all(axis=1) | (others == b).all(axis=1) | (others == c).all(axis=1)
-    return not bool((inside & ~at_corner).any())
-
-
-def _turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    turn: np.ndarray = (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (
-        c[..., 0] - a[..., 0]
-    )
-    return turn
+def _turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
+    """Twice the signed area of triangles in the plane; positive counter-clockwise."""
+    return (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
