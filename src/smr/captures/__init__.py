@@ -27,6 +27,7 @@ from . import (
     tum,
 )
 from .ahead import decode_ahead
+from .archive import ENDINGS, unpack
 from .checks import checked_capture, named
 from .decode import Decoder, decode_depth, decode_mask, decode_photo
 from .folder import Folder
@@ -45,6 +46,9 @@ __all__ = [
     "read_capture",
     "survey",
 ]
+
+
+_VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv")
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,15 @@ def read_capture(source: Path, config: CaptureConfig = CaptureConfig()) -> Captu
     Raises:
         SmrError: There is no capture that is known here, or nothing usable in it.
     """
-    folder = _folder(Path(source))
+    folder, findings = _folder(Path(source))
     reader = _reader(folder)
-    findings: tuple[Finding, ...] = ()
     if reader is None:
         inner = [Folder(folder.root / name) for name in folder.names() if (folder.root / name).is_dir()]
         seen = [(below, found) for below in inner if (found := _reader(below)) is not None]
         if len(seen) != 1:
             raise _unknown(folder, [below.root.name for below, _ in seen])
         folder, reader = seen[0]
-        findings = (Finding("note", f"The capture lies in the folder {folder.root.name} below."),)
+        findings = (*findings, Finding("note", f"The capture lies in the folder {folder.root.name} below."))
     capture = reader.read(folder, config)
     return checked_capture(replace(capture, findings=(*findings, *capture.findings)), config)
 
@@ -106,12 +109,25 @@ def _reader(folder: Folder) -> Reader | None:
     return next((reader for reader in READERS if reader.sees(folder)), None)
 
 
-def _folder(source: Path) -> Folder:
+def _folder(source: Path) -> tuple[Folder, tuple[Finding, ...]]:
+    """The folder of a capture that is given as a folder, an archive, or a file that lists the others."""
     if source.is_dir():
-        return Folder(source)
+        return Folder(source), ()
     if not source.exists():
         raise SmrError(f"{source} is not there.", "Give the folder of a capture.")
-    return Folder(source.parent)
+    ending = source.suffix.lower()
+    if ending in ENDINGS:
+        unpacked = unpack(source)
+        return Folder(unpacked), (Finding("note", f"{source.name} was unpacked to {unpacked}."),)
+    if ending in _VIDEOS:
+        raise SmrError(
+            f"{source} is a video, and videos are not decoded here.",
+            f"Extract its frames: mkdir -p photos && ffmpeg -i {str(source)!r} -vf fps=2 -q:v 2 photos/%05d.jpg; "
+            "then find their poses, for example with COLMAP, and give that folder.",
+        )
+    if ending in (".json", ".txt", ".log", ".csv", ".bin") or source.name == "metadata":
+        return Folder(source.parent), ()
+    raise SmrError(f"{source} is no capture.", "Give the folder of a capture, or a .zip or .r3d of one.")
 
 
 def _unknown(folder: Folder, captures_below: list[str]) -> SmrError:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float32, Shaped, UInt8
 from ..errors import SmrError
 from ..records import Camera, DepthMap, Photo
 from .images import read_depth_image, read_mask, read_photo
+from .lzfse import read_lzfse_image
 from .undistort import RemapTable, remap_color, remap_depth, remap_mask, remap_table
 
 TABLES = 8
@@ -143,6 +144,8 @@ def _metres_of_kinect_disparity(stored: Shaped[np.ndarray, "h w"], scale: float)
 
 def _confident(depth: DepthMap, shape: tuple[int, ...]) -> Bool[np.ndarray, "h w"]:
     assert depth.confidence is not None
+    if depth.confidence.suffix.lower() == ".conf":  # Record3D's own
+        return read_lzfse_image(depth.confidence, (shape[1], shape[0]), np.dtype(np.uint8)) > 0
     confident = read_mask(depth.confidence)
     return confident if confident.shape == shape else _nearest(confident, (shape[0], shape[1]))
 

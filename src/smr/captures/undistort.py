@@ -120,7 +120,7 @@ def remap_color(pixels: UInt8[np.ndarray, "h w 3"], table: RemapTable) -> UInt8[
 
 
 def remap_depth(metres: Float32[np.ndarray, "h w"], table: RemapTable) -> Float32[np.ndarray, "h w"]:
-    """The undistorted depth: bilinear where the four neighbours agree, else the nearest; 0 where there is none."""
+    """The undistorted depth: bilinear (of the inverse) where four neighbours agree, else the nearest; 0 is none."""
     out = np.zeros((table.camera.height, table.camera.width), np.float32)
     _launch(_remap_depth, metres, table, out, [DEPTH_JUMP])
     return out
@@ -208,6 +208,8 @@ def _remap_depth(
         low = wp.min(wp.min(d00, d10), wp.min(d01, d11))
         high = wp.max(wp.max(d00, d10), wp.max(d01, d11))
         if low > 0.0 and high - low <= jump * low:
-            out[row, column] = (1.0 - b) * ((1.0 - a) * d00 + a * d10) + b * ((1.0 - a) * d01 + a * d11)
+            # of a plane, it is the inverse depth that is linear in the image
+            inverse = (1.0 - b) * ((1.0 - a) / d00 + a / d10) + b * ((1.0 - a) / d01 + a / d11)
+            out[row, column] = 1.0 / inverse
         else:
             out[row, column] = depth[wp.where(b < 0.5, y0, y1), wp.where(a < 0.5, x0, x1)]
