@@ -94,10 +94,10 @@ def evaluate(
 ) -> Evaluation:
     """Compare a mesh with a reference, by exact distances from points on either to the triangles of the other.
 
-    With `seen_by`, only what the capture saw counts. A sample of the reference counts if it is in front of some depth
-    map, not within a pixel of the image's border, and that map's depth there is its own to within 2 mm or 1 %. A
+    With `seen_by`, only what the capture saw counts. A sample of the reference counts if some depth map measured it:
+    its depth in that view is the measured one to within 2 mm or 0.5 %, not within a pixel of the image's border. A
     sample of the mesh is left out only where the reference cannot judge it: its nearest point of the reference lies
-    on the reference's open border, and is further away than the largest of `distances`; how many these are is in
+    on the reference's open border and is further away than the largest of `distances`; how many these are is in
     the result. A reference without a border, such as a closed one, judges all.
 
     Args:
@@ -174,7 +174,7 @@ def evaluate(
 def seen_points(
     points: Float[np.ndarray, "N 3"], capture: Capture, *, track: Track = untracked
 ) -> Bool[np.ndarray, " N"]:
-    """Points at which some depth map of the capture measured a surface (to within 2 mm or 1 % of the depth).
+    """Points at which some depth map of the capture measured a surface (to within 2 mm or 0.5 % of the depth).
 
     Raises:
         SmrError: The capture has no depth maps with poses, or one cannot be read.
@@ -197,7 +197,7 @@ def seen_points(
         inside = (u >= 1) & (v >= 1) & (u < camera.width - 1) & (v < camera.height - 1)
         left, z, u, v = left[inside], z[inside], u[inside], v[inside]
         measured = depth[v.astype(int), u.astype(int)]
-        agrees = (measured > 0) & (np.abs(measured - z) < np.maximum(0.002, 0.01 * measured))
+        agrees = (measured > 0) & (np.abs(measured - z) < np.maximum(0.002, 0.005 * measured))
         seen[left[agrees]] = True
     return seen
 
