@@ -95,8 +95,9 @@ def test_distorted_depth_lies_on_the_surfaces_after_undistortion(lens, writer, t
         assert camera.model == "pinhole"
         points = writers.unproject(depth.astype(np.float64), camera, frame.depth.world_from_camera)[depth > 0]
         distance = writers.surface_distance(points)
-        assert np.median(distance) < 5e-5
-        assert np.percentile(distance, 97) < 1e-3  # the rest is at edges, where the nearest pixel is taken
+        unit = 1e-3 if writer is writers.write_transforms else 0.0
+        assert np.median(distance) < 5e-5 + unit / 2
+        assert np.percentile(distance, 97) < 1e-3 + unit / 2  # the rest is at edges: the nearest pixel is taken
         truth, color = writers.render(camera, frame.depth.world_from_camera)
         agree = (depth > 0) & (truth > 0)
         assert agree.sum() > 0.97 * (truth > 0).sum()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from ..config import CaptureConfig
 from ..errors import SmrError
 from ..records import Capture, Finding
@@ -101,8 +103,9 @@ def read_capture(source: Path, config: CaptureConfig = CaptureConfig()) -> Captu
             raise _unknown(folder, [below.root.name for below, _ in seen])
         folder, reader = seen[0]
         findings = (*findings, Finding("note", f"The capture lies in the folder {folder.root.name} below."))
-    capture = reader.read(folder, config)
-    return checked_capture(replace(capture, findings=(*findings, *capture.findings)), config)
+    with np.errstate(invalid="ignore", over="ignore"):  # poses with inf and NaN are sorted out in the checks
+        capture = reader.read(folder, config)
+        return checked_capture(replace(capture, findings=(*findings, *capture.findings)), config)
 
 
 def _reader(folder: Folder) -> Reader | None:
