@@ -1,3 +1,60 @@
-"""A capture in, a clean textured mesh out."""
+"""A capture in, a clean textured mesh out.
+
+The names below are imported when they are first used, so that `import smr` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from .captures import read_capture, survey
+    from .clean import clean
+    from .config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig, TextureConfig
+    from .demo import make_capture
+    from .errors import SmrError
+    from .formats import read_mesh, write_mesh
+    from .formats.convert import convert
+    from .mesh.unwrap import unwrap
+    from .metrics import evaluate
+    from .pipeline import Result, reconstruct
+    from .records import Camera, Capture, DepthMap, Frame, Material, Mesh, Photo, TexturedMesh
+    from .texture import bake
+    from .tsdf import extract_mesh, fuse
+
+_HOMES = {
+    "captures": ("read_capture", "survey"),
+    "clean": ("clean",),
+    "config": ("CaptureConfig", "CleanConfig", "FusionConfig", "PipelineConfig", "TextureConfig"),
+    "demo": ("make_capture",),
+    "errors": ("SmrError",),
+    "formats": ("read_mesh", "write_mesh"),
+    "formats.convert": ("convert",),
+    "mesh.unwrap": ("unwrap",),
+    "metrics": ("evaluate",),
+    "pipeline": ("Result", "reconstruct"),
+    "records": ("Camera", "Capture", "DepthMap", "Frame", "Material", "Mesh", "Photo", "TexturedMesh"),
+    "texture": ("bake",),
+    "tsdf": ("extract_mesh", "fuse"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Camera", "Capture", "CaptureConfig", "CleanConfig", "DepthMap", "Frame", "FusionConfig", "Material", "Mesh",
+    "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "bake", "clean", "convert",
+    "evaluate", "extract_mesh", "fuse", "make_capture", "read_capture", "read_mesh", "reconstruct", "survey", "unwrap",
+    "write_mesh",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'smr' has no attribute {name!r}")
+    return getattr(import_module(f"smr.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

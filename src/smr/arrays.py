@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import warp as wp
 
 from .errors import SmrError
 
-wp.config.log_level = wp.LOG_ERROR  # a machine without a GPU is no warning
+wp.config.log_level = wp.LOG_ERROR
 
 
-@lru_cache(maxsize=1)
-def _init() -> None:
-    wp.init()
+def _start_warp() -> None:
+    """Start Warp without its native complaint, on every machine without a GPU, that there is no CUDA driver."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        wp.init()
+        return
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            wp.init()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+        said.seek(0)
+        lines = [line for line in said.read().splitlines(keepends=True) if b"load the NVIDIA CUDA driver" not in line]
+    if lines:
+        os.write(2, b"".join(lines))
+
+
+_start_warp()
 
 
 def resolve_device(name: str = "auto") -> str:
@@ -26,7 +44,6 @@ def resolve_device(name: str = "auto") -> str:
     Raises:
         SmrError: The name is none of these, or that GPU is not there.
     """
-    _init()
     gpus = [str(device) for device in wp.get_cuda_devices()]
     if name == "auto":
         return gpus[0] if gpus else "cpu"

@@ -1,0 +1,110 @@
+"""The main path: a capture becomes a textured mesh on disk. Read this first; each line is one file to open next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from . import tsdf
+from .agreement import measure_agreement
+from .arrays import resolve_device
+from .captures import SURVEY_RECORDS, read_capture, survey
+from .clean import CleanReport, clean
+from .config import PipelineConfig
+from .formats import format_of, write_mesh
+from .plan import Plan, plan
+from .progress import Track, untracked
+from .records import Capture, Material, Mesh, TexturedMesh
+from .run_folder import RunFolder, capture_fingerprint, fingerprint
+from .texture import TextureReport, bake
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run made."""
+
+    model: TexturedMesh
+    files: tuple[Path, ...]
+    report: dict[str, Any]
+    """The contents of run.json."""
+
+
+def reconstruct(
+    source: Path,
+    out: Path | Sequence[Path],
+    config: PipelineConfig = PipelineConfig(),  # noqa: B008  (frozen)
+    *,
+    device: str = "auto",
+    work: Path | None = None,
+    track: Track = untracked,
+) -> Result:
+    """Turn a capture with poses into textured-mesh files.
+
+    Args:
+        source: Folder (or file) of the capture; `captures.read_capture` tells its format.
+        out: Files to write; the ending chooses the format (.usdz .usda .usdc .glb .obj .ply .stl .off).
+        config: Settings of every stage.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        work: The run's folder; beside the first output when left out. The same call again continues there.
+        track: Progress of each stage.
+
+    Raises:
+        SmrError: The capture cannot carry the result that was asked for, or a file cannot be written.
+    """
+    outputs = [out] if isinstance(out, Path) else list(out)
+    for path in outputs:
+        format_of(path)  # a wrong ending is said now, not after the work
+    device = resolve_device(device)
+    capture = read_capture(source, config.capture)
+
+    with RunFolder(work or outputs[0].with_suffix(".smr")) as run:
+        key = fingerprint(capture_fingerprint(capture), device.split(":")[0], config.seed)
+        seen = run.stage("survey", key, lambda: survey(capture, track=track), SURVEY_RECORDS)
+        choice = plan(seen, capture, config)
+
+        key = fingerprint(key, choice.fusion)
+        raw = run.stage("surface", key, lambda: _surface(capture, choice, device, track), (Mesh,))
+
+        key = fingerprint(key, config.clean)
+        mesh, cleaned = run.stage(
+            "clean", key, lambda: clean(raw, config.clean, device=device, track=track), (Mesh, CleanReport)
+        )
+
+        key = fingerprint(key, config.texture)
+        model, textured = run.stage(
+            "texture",
+            key,
+            lambda: bake(mesh, capture, config.texture, device=device, track=track),
+            (TexturedMesh, Mesh, Material, TextureReport),
+        )
+
+        files = [write_mesh(model, path, world_up=seen.world_up) for path in track(outputs, "writing files")]
+        agreement = measure_agreement(
+            mesh,
+            capture,
+            tolerance=3 * choice.voxel_size,
+            depth_max=choice.fusion.depth_max,
+            device=device,
+            track=track,
+        )
+        report = run.write_report(
+            {
+                "device": device,
+                "config": asdict(config),
+                "capture": {"format": capture.format, "frames": len(capture)},
+                "findings": [asdict(finding) for finding in (*capture.findings, *seen.findings)],
+                "plan": choice.as_dict(),
+                "clean": asdict(cleaned),
+                "texture": asdict(textured),
+                "agreement": asdict(agreement) if agreement else None,
+                "files": [str(file) for file in files],
+            }
+        )
+    return Result(model, tuple(files), report)
+
+
+def _surface(capture: Capture, choice: Plan, device: str, track: Track) -> Mesh:
+    volume = tsdf.fuse(capture, choice.fusion, device=device, track=track)
+    return tsdf.extract_mesh(volume, choice.fusion)
