@@ -70,6 +70,13 @@ def releases_with(name: str) -> list[str] | None:
     return [version for version in _minors() if _defined(version, ranges)]
 
 
+def defined_in(name: str, torch: object) -> bool | None:
+    """Whether a torch release defines a symbol (releases between those read are interpolated); None where unknown."""
+    ranges = table("torch_symbols")["symbols"].get(name)
+    minor = versions.minor(torch)
+    return None if ranges is None or not minor else _defined(minor, ranges)
+
+
 def built_for(names: Iterable[str]) -> BuiltFor:
     """Range of torch versions that an extension with these undefined torch symbols was built for."""
     names = [name for name in names if not name.startswith("_ZTH")]

@@ -175,7 +175,7 @@ def _thrust_or_cub(match: Match[str], situation: Situation) -> Iterable[Verdict]
 CLUES: tuple[Clue, ...] = (
     clue(r"fatal error:?\s*['\"‘]?([\w./+-]+\.(?:h|hpp|hh|cuh|inl))\b", _missing_header),
     clue(
-        r"\b([\w./+-]+\.(?:h|hpp|cuh))['\"’]?\s*(?:: no such file|file not found|doesn'?t exist|"
+        r"(?<![\w./+-])([\w./+-]+\.(?:h|hpp|cuh))['\"’]?\s*(?:: no such file|file not found|doesn'?t exist|"
         r"does not exist|(?:is|was) (?:missing|not found)|not found)",
         _missing_header,
     ),
@@ -259,7 +259,8 @@ CLUES: tuple[Clue, ...] = (
         r"virtual memory exhausted|std::bad_alloc|LLVM ERROR: out of memory|exit(?:ed)?(?: with)? (?:code|"
         r"status):? ?-?(?:137|9)\b|signal: 9|cannot allocate memory|OOM[- ]kill\w*|(?:memory (?:overload|"
         r"exhausted|overflow|usage)|out of (?:memory|RAM)|(?:ran|run|runs) out of memory|(?:machine|"
-        r"computer|system|pc|server) (?:freezes|hangs|crash\w*|froze))",
+        r"computer|system|pc|server|laptop|desktop|workstation|box) (?:completely )?(?:freezes|hangs|"
+        r"crash\w*|froze|locks up|becomes unresponsive))",
         _killed,
     ),
     clue(

@@ -9,6 +9,7 @@ from typing import Any
 
 from smr.environment.explain import building, loading, running
 from smr.environment.explain.clues import Clue
+from smr.environment.explain.reading import condensed
 from smr.environment.explain.situation import Situation
 from smr.environment.faults import FAULTS, Fault, filled
 
@@ -54,6 +55,7 @@ def explain(text: str, context: Mapping[str, Any] | None = None) -> list[Cause]:
         text: A traceback, a build log, `ldd` output, or a paragraph in words.
         context: Flat facts of the machine: driver, nvcc, torch, torch_cuda, python, os, gpu, gcc, conda, install.
     """
+    text = condensed(text)
     situation = Situation(text, dict(context or {}))
     weights: dict[str, list[float]] = {}
     reasons: dict[str, list[tuple[float, str, str]]] = {}

@@ -9,7 +9,7 @@ from re import Match
 from smr.environment import versions
 from smr.environment.explain.clues import Clue, Verdict, clue, means
 from smr.environment.explain.situation import Situation
-from smr.environment.torch_symbols import NEW_ABI_FROM, is_torch, releases_with, string_abi
+from smr.environment.torch_symbols import NEW_ABI_FROM, defined_in, is_torch, releases_with, string_abi
 
 _FOREIGN_SYMBOLS = (
     (r"^__cudaRegisterLinkedBinary|__fatbinwrap", "device_link_missing", "comes from nvcc's device link step"),
@@ -80,12 +80,13 @@ def _torch_symbol(name: str, situation: Situation) -> Iterable[Verdict]:
         yield Verdict(
             "stale_jit_cache", 0.6, f"{name} is {where}, and the plugin comes from the cache of compiled plugins"
         )
-    if having and having[0] == "1.4" and having[-1] == "2.15" and not abi and len(having) > 20:
+    everywhere = bool(having) and having == releases_with("_ZTIN3c105ErrorE") and not abi
+    if everywhere and not versions.below(situation.torch, "1.4"):
         because = f"every torch has {name}: its libraries were not in the process yet when the extension was loaded"
         yield Verdict("torch_not_imported_first", 0.85, because)
         yield Verdict("torch_abi_mismatch", 0.5, f"{name} is a symbol of torch")
         return
-    if torch and having and torch in having and _was_built_as(torch, abi, situation):
+    if defined_in(name, torch) and _was_built_as(torch, abi, situation):
         yield from _same_version_other_build(name, torch, abi, situation)
     elif abi:
         yield from _string_symbol(name, abi, torch, having, situation)
@@ -148,7 +149,11 @@ def _where(having: list[str] | None) -> str:
 
 _FAMILIES = (
     (r"^libcuda\.", "libcuda_link_path", "the driver's library"),
-    (r"^libnvrtc\.so$", "nvrtc_unversioned_missing", "the name without a version, which only a full toolkit has"),
+    (
+        r"^libnvrtc(\.so$|-builtins)",
+        "nvrtc_unversioned_missing",
+        "the name without a version, which only a full toolkit has",
+    ),
     (r"^(lib)?cudnn", "cudnn_missing", "the neural network library of one CUDA and one major version"),
     (
         r"^(lib)?(cudart|cublas(Lt)?|cusparse(Lt)?|cufft|curand|cusolver|nvToolsExt|nvJitLink|nvrtc|npp\w+|cupti|nccl|"
@@ -183,6 +188,9 @@ def library_family(soname: str) -> str | None:
 
 def _missing_library(match: Match[str], situation: Situation) -> Iterable[Verdict]:
     soname = re.split(r"[/\\]", match.group("library"))[-1]
+    if "torch_extensions" in match.group("library"):
+        yield Verdict("stale_jit_cache", 0.86, f"{soname} should be in the cache of compiled plugins, and is not")
+        return
     found = next((row for row in _FAMILIES if re.search(row[0], soname)), None)
     if found is None:
         return
@@ -270,28 +278,32 @@ def _missing_version(match: Match[str], situation: Situation) -> Iterable[Verdic
 CLUES: tuple[Clue, ...] = (
     clue(
         r"(?:undefined symbol|symbol lookup error[^\n]*|symbol not found in flat namespace|undefined reference to)"
-        r"\s*:?\s*[`'\"(]*(?P<name>[A-Za-z_][\w.$]+)(?:[^\n]{0,8}?version (?P<version>[\w.+-]+))?",
+        r"\s*:?\s*[`'\"(]*(?P<name>[A-Za-z_][\w$]*(?:\.\w+)*)(?:[^\n]{0,8}?version (?P<version>[\w.+-]+))?",
         _undefined_symbol,
     ),
     clue(
-        r"(?P<library>[\w./+\\-]*\blib[\w+-]+\.(?:so|"
-        r"dylib)[\w.]*)['\"]?\s*(?::\s*cannot open shared object|=>\s*not found|not included in|is missing|"
-        r": No such file)",
+        r"symbol (?P<name>\w+),? version (?P<version>[\w.+-]+) not defined in file",
+        _undefined_symbol,
+    ),
+    clue(
+        r"(?<![\w./+\\-])(?P<library>[\w./~+\\-]*[\w+-]+\.(?:so|dylib)[\w.]*)['\"]?\s*"
+        r"(?::\s*cannot open shared object|=>\s*not found|(?:was |is )?not (?:found|included in)|cannot (?:be )?found|"
+        r"is missing|: No such file)",
         _missing_library,
     ),
     clue(
-        r"(?:cannot find|could not (?:find|load)(?: dynamic)? library|unable to load|failed to load|"
+        r"(?:cannot find|could not (?:find|load)(?: dynamic)? library|(?:unable|failed) to (?:load|open|find)|"
         r"can'?t find|no)\s+['\"]?(?P<library>lib(?!cudnn_cnn)[\w+-]+\.so[\w.]*)['\"]?(?!\.? *Error: )",
         _missing_library,
     ),
     clue(
-        r"(?P<library>\b(?:cudart|cublas|cusparse|cudnn|cusolver|cufft|"
-        r"curand)\w*64_\w+\.dll)\b[^\n]*(?:not found|could not|missing)",
+        r"(?P<library>\b(?:cudart|cublas|cusparse|cudnn|cusolver|cufft|curand)\w*64_\w+\.dll)\b"
+        r"[^\n]*(?:not found|could not|missing)",
         _missing_library,
     ),
     clue(
-        r"(?:(?P<path>[\w./+~-]*lib[\w+-]+\.so[\w.]*):?\s*)?version\s*[`'\"‘]?(?P<wanted>(?:GLIBC|GLIBCXX|"
-        r"CXXABI|GCC)_[\w.]+)['\"’]?\s*not\s*found",
+        r"(?:(?<![\w./+~-])(?P<path>[\w./+~-]*lib[\w+-]+\.so[\w.]*):?\s*)?version\s*[`'\"‘]?"
+        r"(?P<wanted>(?:GLIBC|GLIBCXX|CXXABI|GCC)_[\w.]+)['\"’]?\s*not\s*found",
         _missing_version,
     ),
     means(r"Error relocating|ld-musl|\bmusl\b", "glibc_too_old", 0.6, "this system has musl instead of glibc"),

@@ -16,6 +16,7 @@ END = 2 << 20
 CHUNK = 8 << 20
 LINES_A_KEY = 200
 MAX_LINE = 4096
+MAX_JUDGED = 1500
 KEYS = (
     b"rror:",
     b"rror ",
@@ -32,6 +33,12 @@ KEYS = (
     b"unsupported",
     b"cannot find -l",
     b"INTERNAL ASSERT",
+)
+CONDENSED = 96 << 10
+_SPEAKING = re.compile(
+    r"error|undefined symbol|not found|cannot|fatal|killed|no module|mismatch|too old|unsupported|fail|not compiled|"
+    r"exception|denied|missing|no kernel|not (?:set|available|compatible)|died|IndexError|\bFalse\b|warning",
+    re.IGNORECASE,
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _CONTEXT_LINE = re.compile(r"^\s*[\"']?([A-Za-z][\w ]{0,30}?)[\"']?\s*[:=]\s*(.+?)\s*,?\s*$")
@@ -52,6 +59,21 @@ def read_log(file: BinaryIO) -> str:
         parts += [line + b"\n" for line in _speaking(chunk, lines)]
         tail = (tail + chunk)[-END:]
     return _text(b"".join([*parts, tail]))
+
+
+def condensed(text: str) -> str:
+    """A text of any length cut to what is worth judging: lines that speak of errors, and the end."""
+    if len(text) <= CONDENSED:
+        return text
+    lines: dict[str, str] = {}
+    for line in text.split("\n"):
+        if _SPEAKING.search(line):
+            lines.setdefault(re.sub(r"\d+", "0", line), line[:MAX_JUDGED])
+    speaking = "\n".join(lines.values())
+    if len(speaking) > CONDENSED // 2:
+        speaking = speaking[: CONDENSED // 4] + "\n" + speaking[-CONDENSED // 4 :]
+    end = "\n".join(line[:MAX_JUDGED] for line in text[-CONDENSED // 2 :].split("\n"))
+    return f"{speaking}\n{end}"
 
 
 def read_context(path: Path) -> dict[str, Any]:

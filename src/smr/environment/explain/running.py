@@ -326,21 +326,32 @@ CLUES: tuple[Clue, ...] = (
         "OpenGL or EGL of the system is not there or cannot start",
     ),
     means(
-        r"sys\.executable|kernel\.json|kernelspec|ipykernel|(jupyter|notebook|kernel)[^\n]*(different|"
-        r"wrong|other|another|not the same|base|fail|not found|no module|can'?t|cannot|doesn'?t)|(works|"
-        r"import\w*|fine|ok|succe\w+)[^\n]*(terminal|shell|command line|console|python)[^\n]*(not|fails?|"
-        r"but|error)[^\n]*(jupyter|notebook|kernel)",
+        r"sys\.executable|kernel\.json|kernelspec|ipykernel|(jupyter|notebook|kernel)[^\n]*(different|wrong|other|"
+        r"another|not the same|base|fail|not found|no module|can'?t|cannot|doesn'?t)",
         "jupyter_wrong_env",
         0.84,
         "the notebook's kernel is another interpreter than the terminal's",
     ),
     means(
-        r"(sbatch|srun|slurm|batch (job|script|node)|compute node)[^\n]*(fail|not|cannot|error|different|"
-        r"missing|lost|reset|empty|no )|(works|fine|ok)[^\n]*(login|interactive|terminal|"
-        r"salloc)[^\n]*(sbatch|srun|slurm|batch|job)",
+        r"\b(works?|imports?|fine|ok|success\w*|runs?)\b[^\n]*\b(terminal|shell|command line|console|python|ssh)\b"
+        r"[^\n]*\b(jupyter\w*|notebook|kernel|lab)\b",
+        "jupyter_wrong_env",
+        0.94,
+        "the same import works in the terminal: what differs is the notebook's interpreter",
+    ),
+    means(
+        r"(sbatch|srun|slurm|batch (job|script|node)|compute node)[^\n]*(fail|not|cannot|error|different|missing|"
+        r"lost|reset|empty|no )",
         "slurm_env",
         0.8,
         "the batch job has another environment than the terminal",
+    ),
+    means(
+        r"\b(works?|fine|ok|runs?|imports?)\b[^\n]*\b(login|interactive\w*|terminal|salloc|head node)\b"
+        r"[^\n]*\b(sbatch|srun|slurm|batch|jobs?|qsub|compute)\b",
+        "slurm_env",
+        0.94,
+        "the same works outside the batch system: what differs is the job's environment",
     ),
     means(
         r"FileBaton|waiting for lock|lock file[^\n]*torch_extensions|torch_extensions[^\n]*(stale|lock|old|"

@@ -131,7 +131,7 @@ class Situation:
     def building(self) -> bool:
         """Whether the text shows that something is being built or installed."""
         return self.says(
-            r"setup\.py|pip3? (install|wheel)|\bbuild(_ext|ing|_wheel| backend| dependencies)?\b|egg_info|"
+            r"setup\.py|pip3? (install|wheel)|\bbuild(s|er|_\w+|ing| backend| dependencies)?\b|egg_info|"
             r"bdist_wheel|pyproject|"
             r"subprocess-exited|metadata-generation|get_requires_for|\buv (pip|sync|add)\b|cpp_extension|compil|isolat|"
             r"install(_|\.|ing\b)|prepare_metadata|wheel"
