@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int, Int32
+from jaxtyping import Int, Int32, Shaped
 
 from ..records import TexturedMesh
 
@@ -26,7 +26,7 @@ def split_corners(
     return new_faces, pairs // len(model.uvs), pairs % len(model.uvs)
 
 
-def equal_rows(*columns: Float[np.ndarray, "V _"] | Int[np.ndarray, "V _"]) -> tuple[np.ndarray, np.ndarray]:
+def equal_rows(*columns: Shaped[np.ndarray, "V _"]) -> tuple[np.ndarray, np.ndarray]:
     """Find rows that are equal to the bit in all arrays.
 
     Returns:

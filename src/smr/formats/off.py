@@ -62,9 +62,8 @@ def read_off(path: Path) -> Model:
             raise damaged(path, "the line with the numbers of vertices and faces is missing")
         vertices, faces = (int(x) for x in tokens.ints(first[0] + np.arange(2)))
         if vertices < 0 or faces < 0 or vertices + faces > len(first) - 1:
-            raise damaged(
-                path, f"it promises {vertices} vertices and {faces} faces and has {len(first) - 1} more lines"
-            )
+            more = len(first) - 1
+            raise damaged(path, f"it promises {vertices} vertices and {faces} faces, and {more} lines follow")
         middle = 1 + vertices
         parts = _read_vertices(path, tokens, first[1:middle], last[1:middle], header)
         _read_faces(parts, tokens, first[middle : middle + faces], last[middle : middle + faces])

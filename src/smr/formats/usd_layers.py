@@ -33,6 +33,8 @@ def open_layer(path: Path) -> Sdf.Layer:
     seen = {layer.identifier}
     for current in layers:
         for name in current.GetCompositionAssetDependencies():
+            if not name:  # within the layer itself
+                continue
             if not is_inside(path, current.identifier, name):
                 raise SmrError(
                     f"{path} refers to {name[:120]!r}, outside its own folder; such files are not opened.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,17 @@ def read_usd(path: Path) -> Model:
     try:
         return _read(path)
     except (Tf.ErrorException, UnicodeDecodeError) as error:
-        raise damaged(path, f"USD cannot read it ({_first_line(error)})") from error
+        raise damaged(path, f"USD cannot read it ({_reason(error)})") from error
     finally:
         delegate.TakeUncoalescedDiagnostics()
         del delegate
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:160]
+def _reason(error: Exception) -> str:
+    """What USD says itself, without where in its source it says so."""
+    text = " ".join(str(error).split())
+    said = re.search(r" : '(.+?)'(?: Error in|$)", text)
+    return (said.group(1) if said else text)[:160]
 
 
 def _read(path: Path) -> Model:
