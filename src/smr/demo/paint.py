@@ -86,8 +86,8 @@ def _bands(color: wp.vec3, p: wp.vec3, angle: float):
             color = _CREAM
         if lobe > 1.5:
             color = _TEAL
-        color = _over(color, _COBALT, wp.smoothstep(0.0165, 0.0160, z))
-        color = _over(color, _MUSTARD, _line(z, 0.0185, 0.0008, soft))
+        color = _over(color, _COBALT, wp.smoothstep(0.0225, 0.0220, z))
+        color = _over(color, _MUSTARD, _line(z, 0.0240, 0.0009, soft))
     color = _over(color, _COBALT, _line(z, 0.047, 0.0020, soft))
     color = _over(color, _CORAL, _line(z, 0.1020, 0.0012, soft))
     if z > 0.1043:

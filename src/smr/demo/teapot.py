@@ -118,7 +118,7 @@ def distance(p: wp.vec3):
     body += 0.0011 * wp.smoothstep(0.0030, 0.0016, letter_distance(p))
     wave = wp.abs(z - 0.1105 - 0.0022 * wp.sin(16.0 * angle))
     body += 0.0009 * wp.smoothstep(0.0022, 0.0008, wave)
-    foot = wp.max(radius - 0.052 - 0.006 * wp.smoothstep(0.012, 0.0, z), z - 0.016)
+    foot = wp.max(radius - 0.058 - 0.006 * wp.smoothstep(0.016, 0.0, z), z - 0.022)
     body = smooth_min(body, foot, 0.010)
 
     # Shoulder ring, a ring of beads, lid and knob.
