@@ -125,7 +125,7 @@ def _metres(stored: Shaped[np.ndarray, "h w"], depth: DepthMap) -> Float32[np.nd
         metres[~(np.isfinite(metres) & (metres > 0))] = 0.0
         return metres
     metres = stored.astype(np.float32)
-    metres *= np.float32(1.0 / depth.scale)
+    metres /= np.float32(depth.scale)
     if stored.dtype == np.uint16:
         metres[stored == 65535] = 0.0  # saturated, or "none" in 7-Scenes
     elif stored.dtype.kind == "i":
