@@ -56,7 +56,7 @@ def first_hits(scene: DemoScene, i: int, pixels: np.ndarray) -> np.ndarray:
 
 
 def test_depth_without_noise_is_that_of_the_truth_mesh(exact: DemoScene) -> None:
-    pixels = np.random.default_rng(1).integers(0, [96, 72], (60, 2))
+    pixels = np.random.default_rng(1).integers(0, [96, 72], (90, 2))
     found = depth_of(exact, 2)[pixels[:, 1], pixels[:, 0]]
     true = first_hits(exact, 2, pixels)
     assert (true > 0).sum() > 20

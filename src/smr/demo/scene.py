@@ -97,7 +97,7 @@ def camera_path(views: int, aspect: float, seed: int) -> list[Float[np.ndarray, 
         along = i / views
         azimuth = 2.0 * np.pi * turns * along + 0.4
         rising = along + 0.5 / views if turns > 1 else (i % 2) * 0.6 + 0.1
-        elevation = np.radians(6.0 + 56.0 * rising**1.6) + rng.normal(0.0, 0.03)
+        elevation = np.radians(7.0 + 55.0 * rising**1.6) + rng.normal(0.0, 0.015)
         distance = (0.54 + 0.02 * rng.normal()) * max(1.0, 4.0 / 3.0 / aspect)
         target = np.array([0.0, 0.0, 0.075]) + rng.normal(0.0, 0.008, 3)
         around = np.array([np.cos(azimuth), np.sin(azimuth)])
