@@ -179,11 +179,13 @@ def _map_npy(path: Path) -> Any:
         raise SmrError(f"{path} is not there.", "Copy the capture again, with all its files.") from None
     except _BAD_IMAGE as error:
         raise damaged(path, error) from None
-    if not isinstance(stored, np.ndarray) or np.squeeze(stored).ndim != 2 or stored.dtype.kind not in "uif":
+    if isinstance(stored, np.ndarray) and stored.ndim == 3 and 1 in (stored.shape[0], stored.shape[2]):
+        stored = stored.squeeze(0 if stored.shape[0] == 1 else 2)
+    if not isinstance(stored, np.ndarray) or stored.ndim != 2 or stored.dtype.kind not in "uif":
         raise damaged(path, "it holds no two-dimensional array of numbers")
     if stored.size > PIXEL_LIMIT:
         raise damaged(path, f"it has {stored.size} values, more than is sane")
-    return np.squeeze(stored)
+    return stored
 
 
 def _read_npy(path: Path) -> np.ndarray:

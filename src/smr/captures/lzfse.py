@@ -68,7 +68,7 @@ def read_lzfse_image(path: Path, size: tuple[int, int] | None, kind: np.dtype) -
         raw = decompress(path.read_bytes(), wanted)
     except OSError as error:
         raise _unreadable(path, error.strerror) from None
-    except (_Damaged, struct.error) as error:
+    except _Damaged as error:
         raise _unreadable(path, error) from None
     if len(raw) != wanted:
         raise _unreadable(path, f"it holds {len(raw)} bytes, and {width} x {height} values need {wanted}")
@@ -85,6 +85,13 @@ def decompress(stream: bytes, limit: int = _LIMIT) -> bytes:
     Raises:
         ValueError: The stream is damaged, truncated, larger than `limit`, or of a kind that is not read here.
     """
+    try:
+        return _blocks(stream, limit)
+    except struct.error:
+        raise _Damaged("it is truncated") from None
+
+
+def _blocks(stream: bytes, limit: int) -> bytes:
     out = np.zeros(0, np.uint8)
     at = 0
     while True:
