@@ -16,6 +16,7 @@ from ..mesh.normals import face_areas, face_normals
 from ..mesh.unwrap import MAX_SIZE, unwrap
 from ..progress import Track, step, untracked
 from ..records import Capture, Material, Mesh, TexturedMesh
+from .align import align
 from .blend import OPEN, Canvas, finish, list_jobs, make_canvas, paint
 from .exposure import solve_gains
 from .fill import fill_gutter, fill_vertices
@@ -27,6 +28,7 @@ from .visibility import Seen, build_pyramid, look, observe, sharpness
 
 logger = logging.getLogger(__name__)
 
+ALIGN = True
 GUTTER = 8
 """Free texels between charts."""
 SUPPORT_TEXELS = 16.0
@@ -173,6 +175,8 @@ def _paint_model(
     with step(track, "Preparing the surface"):
         support = build_support(mesh, uvs, face_uvs, SUPPORT_TEXELS * texel)
         scene = _upload(mesh, support, texel, device)
+    if ALIGN:
+        shots.poses = align(mesh, shots, scene.vertices, scene.faces, device=device, track=track)
     slots, sharp = _look_at_all(shots, scene, device=device, track=track)
     with step(track, "Choosing views"):
         scale_scores(slots, _relative_sharpness(sharp), device=device)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Int32
 from ..arrays import launch_chunked
 from ..records import Camera
 from ..render.rasterize import draw
-from .slots import Slots
+from .slots import Slots, exposed
 from .support import Support
 from .views import BLEND, Choice, find_slot
 from .visibility import EDGE_MARGIN, MIN_COSINE, Seen, ShotView, clearance_at
@@ -102,18 +102,34 @@ def _pixel(pixels: wp.array(dtype=wp.uint8), k: int):
 
 @wp.func
 @no_type_check
+def _cubic(t: float):
+    t2 = t * t
+    t3 = t2 * t
+    return wp.vec4(
+        -0.5 * t3 + t2 - 0.5 * t, 1.5 * t3 - 2.5 * t2 + 1.0, -1.5 * t3 + 2.0 * t2 + 0.5 * t, 0.5 * t3 - 0.5 * t2
+    )
+
+
+@wp.func
+@no_type_check
 def sample_photo(pixels: wp.array(dtype=wp.uint8), width: int, height: int, x: float, y: float):
-    """Bilinear."""
-    fx = wp.clamp(x - 0.5, 0.0, float(width) - 1.001)
-    fy = wp.clamp(y - 0.5, 0.0, float(height) - 1.001)
+    """Cubic (Catmull and Rom 1974), which keeps the sharpness that a linear one would lose."""
+    fx = wp.clamp(x - 0.5, 1.0, float(width) - 2.001)
+    fy = wp.clamp(y - 0.5, 1.0, float(height) - 2.001)
     i = int(fx)
     j = int(fy)
-    a = fx - float(i)
-    b = fy - float(j)
-    k = j * width + i
-    return (_pixel(pixels, k) * (1.0 - a) + _pixel(pixels, k + 1) * a) * (1.0 - b) + (
-        _pixel(pixels, k + width) * (1.0 - a) + _pixel(pixels, k + width + 1) * a
-    ) * b
+    along = _cubic(fx - float(i))
+    down = _cubic(fy - float(j))
+    sum = wp.vec3(0.0, 0.0, 0.0)
+    for n in range(4):
+        k = (j - 1 + n) * width + i
+        sum += down[n] * (
+            along[0] * _pixel(pixels, k - 1)
+            + along[1] * _pixel(pixels, k)
+            + along[2] * _pixel(pixels, k + 1)
+            + along[3] * _pixel(pixels, k + 2)
+        )
+    return sum
 
 
 @wp.kernel(enable_backward=False)
@@ -218,7 +234,7 @@ def _paint(
                                 view.fy * p[1] / p[2] + view.cy,
                             )
                         color = color * step * step
-                    color = wp.cw_mul(gain, color) + at[0] * shift[0] + at[1] * shift[1] + at[2] * shift[2]
+                    color = exposed(gain, color) + at[0] * shift[0] + at[1] * shift[1] + at[2] * shift[2]
                     painted[i] = painted[i] + wp.vec4(w * color[0], w * color[1], w * color[2], w)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, no_type_check
 
 import warp as wp
 
@@ -33,3 +33,19 @@ def empty_slots(vertices: int, *, device: str) -> Slots:
         wp.zeros(count, dtype=float, device=device),
         wp.zeros(count, dtype=wp.vec3, device=device),
     )
+
+
+@wp.func
+@no_type_check
+def clipped(color: wp.vec3):
+    """0 for a colour whose channels the sensor could measure, up to 1 where one of them is at its end."""
+    return wp.clamp((wp.max(color) - 235.0) / 20.0, 0.0, 1.0)
+
+
+@wp.func
+@no_type_check
+def exposed(gain: wp.vec3, color: wp.vec3):
+    """A photo's colour at the common exposure; all channels scaled alike where it was clipped and its hue is lost."""
+    t = clipped(color)
+    mean = (gain[0] + gain[1] + gain[2]) / 3.0
+    return wp.cw_mul(gain * (1.0 - t) + wp.vec3(mean, mean, mean) * t, color)

@@ -17,7 +17,7 @@ import warp as wp
 from jaxtyping import Float
 
 from ..arrays import launch_chunked
-from .slots import Slots
+from .slots import Slots, exposed
 from .support import Support
 
 BLEND: Any = wp.constant(3)
@@ -75,11 +75,11 @@ def _agree(
     center = wp.vec3(-1.0, 0.0, 0.0)
     for k in range(slots):
         if view[at + k] >= 0:
-            mine = wp.cw_mul(gain[view[at + k]], color[at + k])
+            mine = exposed(gain[view[at + k]], color[at + k])
             cost = wp.float32(0.0)
             for j in range(slots):
                 if view[at + j] >= 0:
-                    other = wp.cw_mul(gain[view[at + j]], color[at + j])
+                    other = exposed(gain[view[at + j]], color[at + j])
                     cost += score[at + j] * wp.min(_distance(mine, other), bound)
             if cost < best_cost:
                 best_cost = cost
@@ -90,7 +90,7 @@ def _agree(
             weight = wp.float32(0.0)
             for k in range(slots):
                 if view[at + k] >= 0:
-                    mine = wp.cw_mul(gain[view[at + k]], color[at + k])
+                    mine = exposed(gain[view[at + k]], color[at + k])
                     d = _distance(mine, center) / bound
                     if d < 1.0:
                         w = score[at + k] * (1.0 - d * d) * (1.0 - d * d)
@@ -103,7 +103,7 @@ def _agree(
         agrees[at + k] = wp.uint8(0)
         residual[at + k] = 0.0
         if view[at + k] >= 0:
-            d = _distance(wp.cw_mul(gain[view[at + k]], color[at + k]), center)
+            d = _distance(exposed(gain[view[at + k]], color[at + k]), center)
             residual[at + k] = d
             if d < bound:
                 agrees[at + k] = wp.uint8(1)
@@ -278,7 +278,7 @@ def _differ(
     for k in range(i * slots, i * slots + slots):
         correction[k] = wp.vec3(0.0, 0.0, 0.0)
         if agrees[k] == wp.uint8(1):
-            correction[k] = consensus[i] - wp.cw_mul(gain[view[k]], color[k])
+            correction[k] = consensus[i] - exposed(gain[view[k]], color[k])
 
 
 @wp.kernel(enable_backward=False)

@@ -8,12 +8,12 @@ from typing import Any, no_type_check
 
 import numpy as np
 import warp as wp
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int32, UInt8
 
 from ..arrays import launch_chunked
 from ..records import Camera
 from ..render.rasterize import draw, near_plane
-from .slots import Slots
+from .slots import Slots, clipped
 
 EDGE_MARGIN: Any = wp.constant(2.0)
 """Pixels of the depth map this near to a depth edge are not used."""
@@ -261,7 +261,11 @@ def _observe(
     density = view.fx / distance  # pixels a metre
     detail = wp.min(1.5, density * texel)
     clear = wp.min(1.0, (place[2] - EDGE_MARGIN) / 8.0)
-    score = cosine * detail * detail * (0.1 + 0.9 * clear)
+    level = wp.clamp(int(wp.log2(wp.max(spacing[i] * density, 1.0))) - 1, 0, levels.shape[0] - 1)
+    size = levels[level]
+    shrink = wp.pow(0.5, float(level + 1))
+    color = _sample_level(pyramid, size[0], size[1], size[2], place[0] * shrink, place[1] * shrink)
+    score = cosine * detail * detail * (0.1 + 0.9 * clear) * (1.0 - 0.7 * clipped(color))
     at = i * slots
     worst = wp.int32(0)
     for k in range(slots):
@@ -272,12 +276,9 @@ def _observe(
             worst = k
     if slot_view[at + worst] >= 0 and slot_score[at + worst] >= score:
         return
-    level = wp.clamp(int(wp.log2(wp.max(spacing[i] * density, 1.0))) - 1, 0, levels.shape[0] - 1)
-    size = levels[level]
-    shrink = wp.pow(0.5, float(level + 1))
     slot_view[at + worst] = index
     slot_score[at + worst] = score
-    slot_color[at + worst] = _sample_level(pyramid, size[0], size[1], size[2], place[0] * shrink, place[1] * shrink)
+    slot_color[at + worst] = color
 
 
 def depth_camera(camera: Camera) -> Camera:
@@ -386,3 +387,31 @@ def observe(
     inputs = [seen.view, index, texel, points, normals, spacing, seen.inverse_depth, seen.clearance]
     inputs += [pyramid.values, pyramid.levels, slots.count]
     launch_chunked(_observe, len(points), inputs, outputs=[slots.view, slots.score, slots.color], device=device)
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _mark_visible(
+    base: int,
+    view: ShotView,
+    clear: float,
+    points: wp.array(dtype=wp.vec3),
+    normals: wp.array(dtype=wp.vec3),
+    inverse_depth: wp.array(dtype=float),
+    clearance: wp.array(dtype=wp.uint8),
+    visible: wp.array(dtype=wp.uint8),
+):
+    i = base + wp.tid()
+    to_camera = view.centre - points[i]
+    visible[i] = wp.uint8(0)
+    facing = wp.dot(normals[i], to_camera) > 2.0 * MIN_COSINE * wp.length(to_camera)
+    if facing and clearance_at(view, inverse_depth, clearance, points[i])[2] > clear:
+        visible[i] = wp.uint8(1)
+
+
+def visible_points(seen: Seen, points: Any, normals: Any, *, device: str) -> Int32[np.ndarray, " n"]:
+    """Indices of the points that a photo sees well, away from depth edges."""
+    visible = wp.empty(len(points), dtype=wp.uint8, device=device)
+    inputs = [seen.view, 2.0 * EDGE_MARGIN, points, normals, seen.inverse_depth, seen.clearance]
+    launch_chunked(_mark_visible, len(points), inputs, outputs=[visible], device=device)
+    return np.nonzero(visible.numpy())[0].astype(np.int32)
