@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO, Protocol, runtime_checkable
 
 MAX_OUTPUT = 256 << 10
 
@@ -42,6 +42,7 @@ class Outcome:
         return words.get(self.status, f"could not be started: {self.detail}")
 
 
+@runtime_checkable
 class Runner(Protocol):
     """How programs are run; tests hand in another one."""
 

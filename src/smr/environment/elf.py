@@ -17,6 +17,7 @@ MAX_SYMBOLS = 2_000_000
 MAX_STRINGS = 256 << 20
 MAX_NAME = 8192
 MAX_SECTIONS = 65_536
+MAX_OFFSET = 1 << 40
 MACHINES = {62: "x86_64", 183: "aarch64"}
 
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 10, 14, 15, 29
@@ -116,7 +117,11 @@ class ElfFile:
             if names >= len(raw):
                 return []
             strings = _at(file, raw[names][4], min(raw[names][5], 1 << 20))
-        return [Section(_cut(strings, row[0]), row[4], row[5]) for row in raw if row[1] != 8]
+        return [
+            Section(_cut(strings, row[0]), row[4], min(row[5], self._size - row[4]))
+            for row in raw
+            if row[1] != 8 and row[4] < self._size
+        ]
 
     def comment(self) -> str:
         """Compiler that made the file (`GCC: (Debian 12.2.0) 12.2.0`), empty where it does not say."""
@@ -253,7 +258,7 @@ def _read_dynamic(file: BinaryIO, elf: ElfFile, offset: int, size: int) -> None:
 
 
 def _at(file: BinaryIO, offset: int, size: int) -> bytes:
-    if offset < 0 or size < 0 or offset >= 1 << 62:
+    if offset < 0 or size < 0 or offset >= MAX_OFFSET:
         raise ElfError(f"offset {offset:#x} lies outside the file")
     file.seek(offset)
     parts, left = [], size

@@ -18,6 +18,8 @@ _TORCH = re.compile(
 )
 _SKIP = re.compile(r"L[a-z]n?\d+E|S[0-9A-Z]*_|T[0-9]*_|S[tabiod](?![a-z])|(?P<length>\d+)")
 """Parts of a mangled name that may look like `Ss` (std::string) but are not: literals, back references, identifiers."""
+_CUDA_NOT_READ = ("1.11", "2.10")
+"""Releases read from wheels without CUDA only: they may have the CUDA symbols of either neighbour."""
 NEW_ABI_FROM = {"x86_64": "2.7", "aarch64": "2.6"}
 """First release whose wheels on the index have the new ABI (2.6.0 on x86-64 came in both, by index)."""
 
@@ -88,7 +90,7 @@ def built_for(names: Iterable[str]) -> BuiltFor:
     stable = bool(names) and not cxx
     if not known:
         return BuiltFor("", "", abi, 0, 0, stable, ())
-    missing = {v: [name for name, ranges in known.items() if not _defined(v, ranges)] for v in _minors()}
+    missing = {v: [name for name, ranges in known.items() if _lacks(v, name, ranges)] for v in _minors()}
     fewest = min(len(names) for names in missing.values())
     best = [version for version in _minors() if len(missing[version]) == fewest]
     return BuiltFor(best[0], best[-1], abi, len(known), fewest, False, _deciding(best, missing))
@@ -108,6 +110,16 @@ def _abi(names: Iterable[str]) -> str:
 
 def _minors() -> list[str]:
     return [versions.minor(version) for version in table("torch_symbols")["versions"]]
+
+
+def _lacks(minor: str, name: str, ranges: list[list[str]]) -> bool:
+    """Whether a release is known not to define a symbol."""
+    if _defined(minor, ranges):
+        return False
+    if minor in _CUDA_NOT_READ and "cuda" in name:
+        order = _minors()
+        return not any(_defined(order[order.index(minor) + step], ranges) for step in (-1, 1))
+    return True
 
 
 def _defined(minor: str, ranges: list[list[str]]) -> bool:

@@ -28,6 +28,11 @@ FAULTS = (
                 "{torch_cuda})",
                 "seconds, if such a wheel exists",
             ),
+            Step(
+                "pip install 'torch=={built_for}.*' --index-url https://download.pytorch.org/whl/{cu}  "
+                "(the torch that the extension was built for)",
+                "3 GB, minutes",
+            ),
             _REBUILD,
         ),
         "symbols of 19 torch wheels read (torch_symbols.json)",
@@ -323,5 +328,13 @@ FAULTS = (
         "a package cannot be imported",
         "Importing it in a process of its own ends with an error.",
         (Step("python -c 'import {package}' 2>&1 | smr doctor explain -", "seconds: the cause of its message"),),
+    ),
+    Fault(
+        "vital_sign_fails",
+        11,
+        "a small job with a known answer fails on this machine",
+        "What it needs is installed, and does not do what it should here.",
+        (Step("smr doctor --run --markdown > report.md", "a minute: attach it to a bug report"),),
+        "smr doctor --run",
     ),
 )

@@ -37,6 +37,7 @@ class Fault:
 _UNKNOWN = {
     "torch": "TORCH_VERSION",
     "torch_cuda": "TORCH_CUDA",
+    "built_for": "VERSION",
     "cu": "cuXYZ",
     "package": "PACKAGE",
     "arch": "X.Y",

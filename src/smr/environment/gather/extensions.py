@@ -19,6 +19,7 @@ MAX_FILES, MAX_CLOSURE, MAX_LISTED = 30_000, 400, 20
 _LINKED = re.compile(
     r"^lib(torch|c10|caffe2|ATen|cuda\.|cudart|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nccl)"
 )
+_SHARED = re.compile(r"\.so(\.\d+)*$")
 _SKIPPED = {"torch", "nvidia", "triton", "warp", "functorch", "torchgen", "__pycache__"}
 _TORCH_FILES = ("libtorch_python.so", "libtorch_cuda.so", "libc10_cuda.so", "libtorch_cpu.so")
 _ABI_MARKS = {
@@ -149,6 +150,7 @@ class _Scan:
         return {
             "symbols": len(torch_names - own),
             "absent": sorted(name for name in absent if is_torch(name))[:MAX_LISTED] if self._torch_libraries else [],
+            "absent_count": sum(map(is_torch, absent)) if self._torch_libraries else 0,
             "unresolved": _unresolved(undefined, absent)[:MAX_LISTED],
             "low": answer.low,
             "high": answer.high,
@@ -205,7 +207,7 @@ def _files(sites: tuple[Path, ...], package: str, torch: Mapping[str, Any] | Non
                 folders[:] = [n for n in folders if (names[n].startswith(wanted) if package else n not in _SKIPPED)]
                 files = [name for name in files if not package or name.lower().startswith(wanted)]
             for name in files:
-                if name.endswith((".so", ".pyd")) or ".so." in name:
+                if _SHARED.search(name):
                     left -= 1
                     yield Path(here) / name, site
             if left < 0:

@@ -35,12 +35,14 @@ def torch_abi(facts: Facts) -> Iterator[Finding]:
         in_range = low and versions.at_least(minor, low) and not versions.below(high, minor)
         made = f"was built for torch {_range(low, high)}" + (f" with the {built} C++ ABI" if built else "")
         runs = f"you run {installed}" + (f" ({abi} ABI)" if abi else "")
+        count = extension.number("torch.absent_count") or len(absent)
         evidence = (
-            f"{len(absent)} symbols that this torch lacks, such as {absent[0]}",
+            f"{count:.0f} symbols that this torch lacks, such as {absent[0]}",
             *extension.items("torch.evidence")[:2],
         )
         kind = "cxx11_abi_mismatch" if other_abi and (in_range or not low) else "torch_abi_mismatch"
-        yield _finding(kind, BLOCKS, f"{_name(extension)} {made}; {runs}", extension, facts, evidence)
+        what = f"{_name(extension)} {made}; {runs}"
+        yield _finding(kind, BLOCKS, what, extension, facts, evidence, values=_torch_it_was_built_for(high, facts))
 
 
 def missing_libraries(facts: Facts) -> Iterator[Finding]:
@@ -172,6 +174,15 @@ def crashes(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def vital_signs(facts: Facts) -> Iterator[Finding]:
+    """A small job that failed, crashed or hung."""
+    for sign in facts.groups("vitals"):
+        if sign.text("status") != "ok":
+            concerns = ("kaolin",) if sign.text("package") == "kaolin" else ("reconstruct",)
+            what = f"{sign.text('name')}: {sign.text('sentence')}"
+            yield Finding("vital_sign_fails", BLOCKS, what, (sign.text("says"),), concerns, values=facts.values)
+
+
 def runs_on(cubin: str, capability: str) -> bool:
     """Whether machine code for one architecture runs on a GPU: same major, minor not below; `a` that one alone."""
     match = re.match(r"sm_(\d+)(\d)([af]?)$", cubin)
@@ -202,6 +213,11 @@ def cuda_of_ptx(isa: str) -> str:
     if base is None or len(parts) < 2:
         return ""
     return f"10.{parts[1] - 3}" if base == 10 else f"{base}.{parts[1]}"
+
+
+def _torch_it_was_built_for(torch: str, facts: Facts) -> dict[str, str]:
+    default = str(tables.torch_release(torch).get("default_cuda", "")) if torch else ""
+    return {"built_for": torch, "torch_cuda": facts.text("torch.cuda") or default}
 
 
 def _kind_of_missing(soname: str, facts: Facts) -> str | None:
@@ -251,4 +267,14 @@ def _range(low: str, high: str) -> str:
     return (low if low == high else f"{low} to {high}") or "another version"
 
 
-RULES = (damaged, torch_abi, missing_libraries, unresolved_symbols, shadowed, system_versions, architectures, crashes)
+RULES = (
+    damaged,
+    torch_abi,
+    missing_libraries,
+    unresolved_symbols,
+    shadowed,
+    system_versions,
+    architectures,
+    crashes,
+    vital_signs,
+)

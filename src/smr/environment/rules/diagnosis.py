@@ -6,40 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from smr.environment.rules import binaries, building, driver, installed
-from smr.environment.rules.finding import BLOCKS, Facts, Finding, nested, ranked
+from smr.environment.rules.finding import BLOCKS, Facts, Finding, merged, nested, ranked
 
 RULES = (*driver.RULES, *binaries.RULES, *building.RULES, *installed.RULES)
 
+_OF_THE_WRONG_TORCH = (
+    *("import_fails", "crash_on_import", "kaolin_torch_range", "mixed_pip_conda", "stale_build_dir", "torch_cpu_only"),
+    *("cudart_missing", "cudnn_missing", "torch_lib_layout", "numpy2_abi"),
+)
 ROOTS: Mapping[str, tuple[str, ...]] = {
     "driver_hangs": ("driver_library_mismatch", "container_cuinit", "driver_missing", "torch_cpu_only"),
     "driver_missing": ("libcuda_link_path",),
     "driver_library_mismatch": ("container_cuinit", "import_fails"),
     "driver_too_old": ("ptx_toolchain", "import_fails"),
-    "torch_missing": ("import_fails", "cudart_missing", "unreadable_folder"),
-    "torch_cpu_only": (
-        "torch_lib_layout",
-        "cudart_missing",
-        "torch_abi_mismatch",
-        "cxx11_abi_mismatch",
-        "import_fails",
-    ),
-    "cxx11_abi_mismatch": (
-        "import_fails",
-        "crash_on_import",
-        "kaolin_torch_range",
-        "mixed_pip_conda",
-        "stale_build_dir",
-    ),
-    "torch_abi_mismatch": (
-        "import_fails",
-        "crash_on_import",
-        "kaolin_torch_range",
-        "mixed_pip_conda",
-        "cudart_missing",
-        "torch_lib_layout",
-        "stale_build_dir",
-        "numpy2_abi",
-    ),
+    "torch_missing": ("import_fails", "cudart_missing"),
+    "torch_abi_mismatch": (*_OF_THE_WRONG_TORCH, "cxx11_abi_mismatch"),
+    "cxx11_abi_mismatch": _OF_THE_WRONG_TORCH,
+    "torch_cpu_only": ("torch_lib_layout", "cudart_missing", "import_fails"),
     "ld_library_path_shadows_wheel": ("import_fails", "crash_on_import"),
     "cudart_missing": ("import_fails",),
     "glibc_too_old": ("import_fails", "libstdcxx_too_old"),
@@ -66,7 +49,7 @@ def diagnose(document: Mapping[str, Any], purpose: str = "") -> list[Finding]:
         findings = [finding for finding in findings if _concerns_what_is_here(finding, facts)]
     elif purpose == "kaolin" and facts.version("kaolin"):
         findings = [finding for finding in findings if finding.concerns != ("build",)]
-    return ranked(nested(ranked(findings, purpose), ROOTS), purpose)
+    return ranked(nested(merged(ranked(findings, purpose)), ROOTS), purpose)
 
 
 def blocks(findings: list[Finding]) -> bool:

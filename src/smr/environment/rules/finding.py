@@ -127,6 +127,18 @@ def ranked(findings: Iterable[Finding], purpose: str = "") -> list[Finding]:
     return sorted(kept, key=lambda finding: (LEVELS.index(finding.level), -len(finding.consequences)))
 
 
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each kind and package: what is said of further files becomes evidence of the first."""
+    firsts: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        key = (finding.kind, finding.level, finding.values.get("package", "") or finding.what)
+        first = firsts.get(key)
+        if first is not None:
+            finding = replace(first, evidence=(*first.evidence, f"also: {finding.what}"))
+        firsts[key] = finding
+    return list(firsts.values())
+
+
 def nested(findings: list[Finding], roots: Mapping[str, tuple[str, ...]]) -> list[Finding]:
     """Put consequences under their root cause: `roots` says which kinds another kind brings about."""
     kinds = {finding.kind for finding in findings}
