@@ -1,8 +1,9 @@
 """The 256 cases of marching cubes, derived instead of copied.
 
 Corner `c` of a cell lies at `(c & 1, c >> 1 & 1, c >> 2)`. Edge `3 c + axis` leaves corner `c` along `axis`; only edges
-that stay in the cell exist. On a face with four crossings the two inside corners are always kept apart, a rule that
-reads the same from both cells at that face, so no crack can open (compare Dürst 1988, Nielson and Hamann 1991).
+that stay in the cell exist. On a face with four crossings the two inside corners are always joined: the rule reads the
+same from both cells at that face, so no crack can open (compare Dürst 1988, Nielson and Hamann 1991), and a sheet one
+voxel thick stays whole at any angle to the grid.
 Polygons are cut into triangles by diagonals that do not lie in a face, so that no edge gets more than two triangles.
 """
 
@@ -58,19 +59,20 @@ FACES = _faces()
 def _loops(case: int) -> list[Loop]:
     """Closed polygons of crossed edges.
 
-    Walking round a face counter-clockwise, a run of inside corners is entered over one edge and left over another;
-    the segment from where it is left to where it is entered keeps the inside on its left seen from outside the cell.
+    Walking round a face counter-clockwise, a run of outside corners begins where the inside is left over one edge and
+    ends where it is entered over another. The segment from where it is entered to where it is left keeps the inside on
+    its left, seen from outside the cell.
     """
     after: dict[int, int] = {}
     for face in FACES:
         inside = [bool(case >> corner & 1) for corner in face]
         for i in range(4):
-            if not inside[i - 1] and inside[i]:  # the run that starts at i
+            if inside[i - 1] and not inside[i]:  # the run that starts at i
                 j = i
-                while inside[(j + 1) % 4]:
+                while not inside[(j + 1) % 4]:
                     j += 1
-                entered = _edge(face[i - 1], face[i])
-                left = _edge(face[j % 4], face[(j + 1) % 4])
+                left = _edge(face[i - 1], face[i])
+                entered = _edge(face[j % 4], face[(j + 1) % 4])
                 after[entered] = left
     loops = []
     while after:

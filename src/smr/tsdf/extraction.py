@@ -17,6 +17,31 @@ from .volume import BLOCK_VOXELS, Volume
 wp.set_module_options({"enable_backward": False})
 
 _UNSEEN = wp.constant(UNSEEN)
+_PROOF = wp.constant(0.25)  # share of the weight behind a corner that must be seen before it
+
+
+@wp.func
+@no_type_check
+def _distance(front: wp.vec2f, back: wp.vec2f, state: int, voxel: float) -> float:
+    """Signed distance of a voxel that was seen, perhaps before one surface and behind another.
+
+    Directions tell which surfaces these are. One surface, or noise: the mean. A surface that looks the opposite way:
+    the voxel lies before one side of something thin and behind the other. If the thickness t is less than a voxel,
+    the sides are set a voxel apart about their middle, lest no voxel is inside: with p before one side and t + p
+    behind the other, that is p - (voxel - t) / 2. Otherwise, a corner: line of sight is proof, being hidden is not.
+    """
+    value = (front[0] + back[0]) / (front[1] + back[1])
+    if front[1] > 0.0 and back[1] > 0.0:
+        before = front[0] / front[1]
+        behind = -back[0] / back[1]
+        fronts = state & 63
+        backs = (state >> 6) & 63
+        opposite = ((backs & 21) << 1) | ((backs & 42) >> 1)
+        if (fronts & opposite) != 0:
+            value = wp.min(before, 0.5 * (before + behind - voxel))
+        elif (fronts & backs) == 0 and front[1] > _PROOF * back[1]:
+            value = before
+    return value
 
 
 @wp.kernel(enable_backward=False)
@@ -24,19 +49,21 @@ _UNSEEN = wp.constant(UNSEEN)
 def _gather_values(
     base: int,
     order: wp.array(dtype=wp.int32),
-    distance: wp.array(dtype=wp.float32),
-    weight: wp.array(dtype=wp.float32),
-    count: wp.array(dtype=wp.uint8),
+    front: wp.array(dtype=wp.vec2f),
+    back: wp.array(dtype=wp.vec2f),
+    state: wp.array(dtype=wp.uint16),
     least: int,
+    voxel: float,
     values: wp.array(dtype=wp.float32),
 ):
-    """Mean distances, in the order of the keys; a kernel item is 8 voxels."""
+    """Distances, in the order of the keys; a kernel item is 8 voxels."""
     item = base + wp.tid()
     start = order[item >> 6] * 512 + (item & 63) * 8
     for k in range(8):
         value = float(_UNSEEN)
-        if weight[start + k] > 0.0 and int(count[start + k]) >= least:
-            value = distance[start + k] / weight[start + k]
+        bits = int(state[start + k])
+        if front[start + k][1] + back[start + k][1] > 0.0 and (bits >> 12) >= least:
+            value = _distance(front[start + k], back[start + k], bits, voxel)
         values[item * 8 + k] = value
 
 
@@ -61,7 +88,7 @@ def extract_mesh(volume: Volume, config: FusionConfig) -> Mesh:
     if len(keys):
         order_d = wp.array(order.astype(np.int32), dtype=wp.int32, device=device)
         values = wp.empty(len(keys) * BLOCK_VOXELS, dtype=wp.float32, device=device)
-        inputs = [order_d, volume.distance, volume.weight, volume.count, config.min_observations]
+        inputs = [order_d, volume.front, volume.back, volume.state, config.min_observations, volume.voxel_size]
         launch_chunked(_gather_values, len(keys) * 64, inputs, outputs=[values], device=device)
         grid = BlockGrid(wp.array(keys[order], dtype=wp.int64, device=device), values, volume.color, order_d)
         mesh = polygonize(grid, volume.origin, np.full(3, volume.voxel_size), device=device)

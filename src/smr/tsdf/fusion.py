@@ -129,6 +129,16 @@ def _compact(masks: wp.array(dtype=wp.int32), active: wp.array(dtype=wp.int32), 
         active[wp.atomic_add(count, 0, 1)] = block
 
 
+@wp.func
+@no_type_check
+def _observed(state: wp.uint16, bit: int) -> wp.uint16:
+    """Set a direction's bit and count one more observation, up to 15."""
+    bits = int(state) | (1 << bit)
+    if bits < 15 * 4096:
+        bits += 4096
+    return wp.uint16(bits)
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _update(
@@ -147,9 +157,9 @@ def _update(
     image_from_world: wp.array(dtype=wp.mat44),
     images: wp.array4d(dtype=wp.uint8),
     color_from_world: wp.array(dtype=wp.mat44),
-    distance: wp.array(dtype=wp.float32),
-    weight: wp.array(dtype=wp.float32),
-    count: wp.array(dtype=wp.uint8),
+    front: wp.array(dtype=wp.vec2f),
+    back: wp.array(dtype=wp.vec2f),
+    state: wp.array(dtype=wp.uint16),
     color: wp.array(dtype=wp.vec4f),
 ):
     """Add every frame's distance, weight and colour to the voxels of a column."""
@@ -185,29 +195,30 @@ def _update(
                     pu = int(u)
                     pv = int(v)
                     plane = planes[first_pixel + pv * width + pu]
-                    facing = wp.abs(plane[3])
+                    direction = int(0.5 * wp.abs(plane[3]))
+                    facing = wp.abs(plane[3]) - 2.0 * float(direction)
                     z = plane[0] + plane[1] * (u - float(pu) - 0.5) + plane[2] * (v - float(pv) - 0.5)
                     d = (z - pz) * facing
                     if plane[0] > 0.0 and d > -behind:
                         place = block * 512 + column + 64 * k
+                        fall = 1.0 - wp.abs(d) / behind
                         w = facing / (plane[0] * plane[0])
-                        if d > truncation:
-                            d = truncation
-                            w *= _CARVE
-                            if plane[3] < 0.0:
-                                w = 0.0
+                        if d > 0.0:
+                            seen = front[place]
+                            near = wp.max(fall * wp.max(fall, 0.0), _CARVE) * w
+                            if d < truncation:
+                                front[place] = seen + wp.vec2f(near * d, near)
+                                state[place] = _observed(state[place], direction)
+                            elif plane[3] > 0.0:
+                                front[place] = seen + wp.vec2f(near * truncation, near)
                         else:
-                            count[place] = wp.uint8(wp.min(int(count[place]) + 1, 255))
-                            if d < 0.0:
-                                fall = 1.0 + d / behind
-                                w *= fall * fall
-                        distances = distance[place] + w * d
-                        weights = weight[place] + w
-                        if weights > weight_limit:
-                            distances *= weight_limit / weights
-                            weights = weight_limit
-                        distance[place] = distances
-                        weight[place] = weights
+                            w *= fall * fall
+                            back[place] = back[place] + wp.vec2f(w * d, w)
+                            state[place] = _observed(state[place], direction + 6)
+                        total = front[place][1] + back[place][1]
+                        if total > weight_limit:
+                            front[place] = front[place] * (weight_limit / total)
+                            back[place] = back[place] * (weight_limit / total)
                         if has_color and wp.abs(d) < _COLOR_BAND * voxel:
                             q = color_from_world[frame] * (origin + wp.vec4(0.0, 0.0, along * voxel, 0.0))
                             if q[2] > 0.0:
@@ -215,7 +226,7 @@ def _update(
                                 cv = int(wp.floor(q[1] / q[2]))
                                 if cu >= 0 and cv >= 0 and cu < images.shape[2] and cv < images.shape[1]:
                                     w *= wp.min(1.0, facing * facing)
-                                    color[place] += w * wp.vec4f(
+                                    color[place] = color[place] + w * wp.vec4f(
                                         float(images[frame, cv, cu, 0]),
                                         float(images[frame, cv, cu, 1]),
                                         float(images[frame, cv, cu, 2]),
@@ -358,9 +369,9 @@ class _Fusion:
         self.noise = config.noise
         self.has_color = False
         self.capacity = 0
-        self.distance = wp.zeros(0, dtype=wp.float32, device=device)
-        self.weight = wp.zeros(0, dtype=wp.float32, device=device)
-        self.count = wp.zeros(0, dtype=wp.uint8, device=device)
+        self.front = wp.zeros(0, dtype=wp.vec2f, device=device)
+        self.back = wp.zeros(0, dtype=wp.vec2f, device=device)
+        self.state = wp.zeros(0, dtype=wp.uint16, device=device)
         self.color = wp.zeros(0, dtype=wp.vec4f, device=device)
 
     def add(self, batch: list[DepthImage]) -> None:
@@ -374,6 +385,7 @@ class _Fusion:
         poses = np.stack([self._local_pose(frame.world_from_camera) for frame in batch])
         cameras = np.array([[f.camera.fx, f.camera.fy, f.camera.cx, f.camera.cy] for f in batch])
         cameras_d = self._upload(cameras, wp.vec4)
+        poses_d = self._upload(self._block_from_world() @ poses, wp.mat44)
         inverse_d = self._upload(rigid_inverse(poses), wp.mat44)
         get = self.buffers.get
         depth = self.buffers.stack("depth", [frame.depth for frame in batch], wp.float32)
@@ -381,15 +393,14 @@ class _Fusion:
         farthest = get("farthest", (n * tiles,), wp.float32)
         behind = BEHIND * self.voxel
         low, high = self.config.depth_min, self.depth_max
-        inputs = [depth.flatten(), width, height, cameras_d, self._noise(depth), low, high, behind]
+        inputs = [depth.flatten(), width, height, cameras_d, poses_d, self._noise(depth), low, high, behind]
         self._launch(make_planes, n * tiles, inputs, [planes, farthest])
 
         stride = 2 if 2 * self.depth_max / cameras[:, :2].min() < BLOCK / 2 * self.voxel else 1
         length = 3 * (TILE_PIXELS // stride**2)
         counts = get("counts", (n * tiles,), wp.int32)
         lists = get("lists", (n * tiles * length,), wp.int64)
-        inputs = [planes, cameras_d, self._upload(self._block_from_world() @ poses, wp.mat44)]
-        inputs += [width, height, stride, REACH_VOXELS / BLOCK, length]
+        inputs = [planes, cameras_d, poses_d, width, height, stride, REACH_VOXELS / BLOCK, length]
         self._launch(touch_blocks, n * tiles, inputs, [counts, lists])
         self.table.insert(counts, lists, length, tiles, self.frames)
         self._reserve(self.frames + n)
@@ -431,7 +442,7 @@ class _Fusion:
         inputs = [active, active_count, self.table.keys, masks, self.voxel, self.config.truncation * self.voxel]
         inputs += [BEHIND * self.voxel, self.config.weight_limit, planes, width, height]
         inputs += [self._upload(projections, wp.mat44), images, self._upload(color_projections, wp.mat44)]
-        self._launch(_update, most * 64, inputs, [self.distance, self.weight, self.count, self.color])
+        self._launch(_update, most * 64, inputs, [self.front, self.back, self.state, self.color])
 
     def _active(self, masks: wp.array) -> tuple[wp.array, wp.array, int]:
         """Blocks that some frame of the batch sees, how many, and the most that there can be.
@@ -453,9 +464,9 @@ class _Fusion:
             origin=self.origin,
             blocks=self.table.count,
             keys=self.table.keys,
-            distance=self.distance,
-            weight=self.weight,
-            count=self.count,
+            front=self.front,
+            back=self.back,
+            state=self.state,
             color=self.color if self.has_color else None,
             device=self.device,
         )
@@ -503,7 +514,7 @@ class _Fusion:
         )
 
     def _resize(self, capacity: int, *, color_only: bool = False) -> None:
-        names = {"distance": 1, "weight": 1, "count": 1, "color": 1 if self.has_color else 0}
+        names = {"front": 1, "back": 1, "state": 1, "color": 1 if self.has_color else 0}
         for name, used in names.items():
             if color_only and name != "color":
                 continue
@@ -519,10 +530,13 @@ def _zeros(size: int, dtype: Any, device: str) -> wp.array:
     """Zeros; on the CPU as memory that is taken only when it is written to."""
     if device != "cpu":
         return wp.zeros(size, dtype=dtype, device=device)
-    shape = (size, 4) if dtype is wp.vec4f else (size,)
-    return wp.array(
-        np.zeros(shape, np.uint8 if dtype is wp.uint8 else np.float32), dtype=dtype, device="cpu", copy=False
-    )
+    if dtype is wp.uint16:
+        values = np.zeros(size, np.uint16)
+    else:
+        values = np.zeros((size, wp.types.type_size_in_bytes(dtype) // 4), np.float32)
+    array = wp.array(values, dtype=dtype, device="cpu", copy=False)
+    assert array.shape == (size,)
+    return array
 
 
 def _round_up(value: float) -> float:

@@ -96,6 +96,23 @@ def _normal(slope_u: float, slope_v: float, near: float, x: float, y: float, cam
     return wp.vec3(-qu, -qv, 1.0 + qu * x + qv * y)
 
 
+@wp.func
+@no_type_check
+def _direction(away: wp.vec3) -> float:
+    """Which of the six directions -x, +x, -y, +y, -z, +z a surface looks to most; `away` points into it."""
+    direction = float(0.0)
+    most = away[0]
+    if wp.abs(away[1]) > wp.abs(most):
+        most = away[1]
+        direction = 2.0
+    if wp.abs(away[2]) > wp.abs(most):
+        most = away[2]
+        direction = 4.0
+    if most < 0.0:
+        direction += 1.0
+    return direction
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def make_planes(
@@ -104,6 +121,7 @@ def make_planes(
     width: int,
     height: int,
     cameras: wp.array(dtype=wp.vec4),
+    world_from_camera: wp.array(dtype=wp.mat44),
     noise: float,
     low: float,
     high: float,
@@ -113,10 +131,10 @@ def make_planes(
 ):
     """Planes of all pixels, and per tile the largest depth at which a voxel can still lie in the band.
 
-    A plane is (z, dz/du, dz/dv, facing); z is 0 where there is none: no depth in range, within two pixels of the
-    border, a flying pixel, a single stray one, or a surface seen at too flat an angle. `facing` is n · (x/z, y/z, 1)
-    for the unit normal n: metres of distance to the plane per metre of depth. It is negative beside a nearer surface,
-    where the pixel must not carve.
+    A plane is (z, dz/du, dz/dv, facing + 2 direction); z is 0 where there is none: no depth in range, within two
+    pixels of the border, a flying pixel, a single stray one, or a surface seen at too flat an angle. `facing`, below 2,
+    is n · (x/z, y/z, 1) for the unit normal n: metres of distance to the plane per metre of depth. `direction` is the
+    one of six that the surface looks to. The sum is negative beside a nearer surface, where the pixel must not carve.
     """
     item = base + wp.tid()
     tiles_u = (width + _TILE - 1) // _TILE
@@ -126,6 +144,7 @@ def make_planes(
     u0 = (tile % tiles_u) * _TILE
     v0 = (tile // tiles_u) * _TILE
     camera = cameras[frame]
+    pose = world_from_camera[frame]
     inverse_fx = 1.0 / camera[0]
     inverse_fy = 1.0 / camera[1]
     limit = wp.vec2(_STEEP * inverse_fx, _STEEP * inverse_fy)
@@ -156,11 +175,12 @@ def make_planes(
                     ring = wp.vec4(depth[i - 1], depth[i + 1], depth[i - width], depth[i + width])
                     slopes = _slopes(z, ring, limit_u, limit_v)
                     found = wp.vec4(z, slopes[0], slopes[1], 1.0)
-                stretch = wp.length_sq(_normal(found[1], found[2], near, x, y, camera))
+                away = _normal(found[1], found[2], near, x, y, camera)
+                stretch = wp.length_sq(away)
                 grazing = _GRAZING * _GRAZING * (1.0 + x * x + y * y) * stretch > 1.0
                 if slopes[2] > 0.0 and slopes[3] < 2.0 and not grazing:
                     length = wp.sqrt(stretch)
-                    facing = 1.0 / length
+                    facing = wp.min(1.0 / length, 1.99) + 2.0 * _direction(wp.transform_vector(pose, away))
                     far = wp.max(far, found[0] + behind * length)
                     if slopes[3] > 0.0:
                         facing = -facing

@@ -13,8 +13,8 @@ from jaxtyping import Float
 BLOCK = 8
 """Voxels along each side of a block."""
 BLOCK_VOXELS = BLOCK**3
-VOXEL_BYTES = 9
-"""Distance 4, weight 4, number of observations 1."""
+VOXEL_BYTES = 18
+"""Distance and weight, 4 each, before and behind a surface; directions and number of observations 2."""
 COLOR_BYTES = 16
 """Red, green, blue and their weight, 4 each."""
 
@@ -35,12 +35,13 @@ class Volume:
     """Blocks in use; the arrays may be longer."""
     keys: wp.array
     """int64, a packed block index per block."""
-    distance: wp.array
-    """float32, 512 a block: sum of weight × signed distance, metres; positive in front of the surface."""
-    weight: wp.array
-    """float32, 512 a block."""
-    count: wp.array
-    """uint8, 512 a block: observations near the surface, 255 or more is 255."""
+    front: wp.array
+    """vec2f, 512 a block: of the frames that saw the voxel before a surface, sums of weight × (distance in metres, 1)."""
+    back: wp.array
+    """vec2f, 512 a block: the same of the frames that saw it behind one; distances are negative."""
+    state: wp.array
+    """uint16, 512 a block: bits 0 to 5, directions of the surfaces that the voxel was seen before (-x, +x, -y, +y, -z,
+    +z); bits 6 to 11, of those it was seen behind; above, the number of observations, up to 15."""
     color: wp.array | None
     """vec4f, 512 a block: sums of weight × (r, g, b, 1) in 8-bit levels; None: the frames had no colour."""
     device: str
@@ -52,7 +53,7 @@ class Volume:
 
 
 def volume_bytes(blocks: int, *, color: bool = True) -> int:
-    """Bytes that a volume of this many blocks takes: 25 a voxel with colour, 9 without, and 36 a block."""
+    """Bytes that a volume of this many blocks takes: 34 a voxel with colour, 18 without, and 36 a block."""
     return blocks * (BLOCK_VOXELS * (VOXEL_BYTES + (COLOR_BYTES if color else 0)) + 36)
 
 
