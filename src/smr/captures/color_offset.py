@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Float32, UInt8
+from scipy.fft import irfft2, next_fast_len, rfft2
 
 from ..records import Camera
 from ..transforms import rigid_inverse
@@ -19,6 +20,8 @@ from .consistency import View
 from .depth_quality import JUMP
 
 SCALES = (0.8, 0.85, 0.88, 0.9, 0.92, 0.95, 0.98, 1.0, 1.02, 1.05, 1.08, 1.11, 1.15, 1.2)
+FRAMES = 12
+"""The frames with most depth edges that are used."""
 REACH = 64
 """Pixels of the reduced image (about 320 wide) by which colour may be shifted."""
 _LONGEST = 320
@@ -104,17 +107,16 @@ def _color_edges(image: Float32[np.ndarray, "h w 3"]) -> Float32[np.ndarray, "h 
 
 def color_offset(pairs: Sequence[EdgePair]) -> ColorOffset | None:
     """The offset of colour over these frames; None where there are too few depth edges to tell."""
-    pairs = [pair for pair in pairs if len(pair.depth_edges) >= 50]
+    pairs = sorted((p for p in pairs if len(p.depth_edges) >= 50), key=lambda p: -len(p.depth_edges))[:FRAMES]
+    pairs = [pair for pair in pairs if pair.color_edges.shape == pairs[0].color_edges.shape]
     if sum(len(pair.depth_edges) for pair in pairs) < 500:
         return None
-    surfaces = {scale: sum(_correlation(pair, scale) for pair in pairs) for scale in SCALES}
-    best_scale = max(surfaces, key=lambda scale: float(np.max(surfaces[scale])))
-    best = np.asarray(surfaces[best_scale])
+    surfaces = _correlations(pairs)
+    best_scale = max(surfaces, key=lambda scale: float(surfaces[scale].max()))
+    best, plain = surfaces[best_scale], surfaces[1.0]
     row, column = np.unravel_index(int(best.argmax()), best.shape)
     shift = np.array([column - REACH, row - REACH], dtype=np.float64)
-    plain = np.asarray(surfaces[1.0])
-    near = int(_NEAR)
-    at_rest = float(plain[REACH - near : REACH + near + 1, REACH - near : REACH + near + 1].max())
+    near = slice(REACH - int(_NEAR), REACH + int(_NEAR) + 1)
     background = float(np.median(plain))
     spread = max(float(np.median(np.abs(plain - background))) * 1.4826, 1e-12)
     moved = np.concatenate([_displacement(pair, best_scale, shift) for pair in pairs])
@@ -123,7 +125,7 @@ def color_offset(pairs: Sequence[EdgePair]) -> ColorOffset | None:
         pixels=float(np.median(moved)) * step,
         scale=best_scale,
         shift=(float(shift[0]) * step, float(shift[1]) * step),
-        gain=(float(best.max()) - background) / max(at_rest - background, 1e-12),
+        gain=(float(best.max()) - background) / max(float(plain[near, near].max()) - background, 1e-12),
         contrast=(float(best.max()) - background) / spread,
     )
 
@@ -139,19 +141,27 @@ def _displacement(pair: EdgePair, scale: float, shift: Float[np.ndarray, "2"]) -
     return distance
 
 
-def _correlation(pair: EdgePair, scale: float) -> Float[np.ndarray, "s s"]:
-    """Mean colour-edge strength under the scaled depth edges, for every shift up to `REACH`."""
+def _correlations(pairs: Sequence[EdgePair]) -> dict[float, Float32[np.ndarray, "s s"]]:
+    """Mean colour-edge strength under the depth edges, for every scaling and every shift up to `REACH`."""
+    height, width = pairs[0].color_edges.shape
+    shape = (next_fast_len(height + 2 * REACH, real=True), next_fast_len(width + 2 * REACH, real=True))
+    colors = [rfft2(pair.color_edges - pair.color_edges.mean(), s=shape) for pair in pairs]
+    window = np.ix_(np.arange(-REACH, REACH + 1), np.arange(-REACH, REACH + 1))
+    surfaces = {}
+    for scale in SCALES:
+        spectrum = sum(
+            np.conj(rfft2(_marks(pair, scale), s=shape)) * color / len(pair.depth_edges)
+            for pair, color in zip(pairs, colors, strict=True)
+        )
+        surfaces[scale] = irfft2(spectrum, s=shape)[window].astype(np.float32)
+    return surfaces
+
+
+def _marks(pair: EdgePair, scale: float) -> Float32[np.ndarray, "h w"]:
+    """An image of the scaled depth edges: 1 on an edge."""
     height, width = pair.color_edges.shape
     points = _scaled(pair, scale)
-    inside = ((points >= 0) & (points < [width, height])).all(axis=1)
-    x, y = points[inside].astype(int).T
-    marks = np.zeros((height + 2 * REACH, width + 2 * REACH))
-    np.add.at(marks, (y, x), 1.0)
-    padded = np.zeros_like(marks)
-    padded[:height, :width] = pair.color_edges - pair.color_edges.mean()
-    spectrum = np.conj(np.fft.rfft2(np.minimum(marks, 1.0))) * np.fft.rfft2(padded)
-    surface = np.fft.irfft2(spectrum, s=marks.shape)
-    window = np.arange(-REACH, REACH + 1)
-    count = max(len(pair.depth_edges), 1)
-    cut: np.ndarray = surface[np.ix_(window, window)] / count
-    return cut
+    x, y = points[((points >= 0) & (points < [width, height])).all(axis=1)].astype(int).T
+    marks = np.zeros((height, width), np.float32)
+    marks[y, x] = 1.0
+    return marks

@@ -67,7 +67,9 @@ def quantisation(stored: Shaped[np.ndarray, "h w"]) -> tuple[int, float]:
     """Step between stored values, and the share of pixels at the largest one (saturated); (0, 0) for floats."""
     if stored.dtype.kind not in "ui":
         return 0, 0.0
-    values, counts = np.unique(stored[(stored > 0) & (stored < 65535)], return_counts=True)
+    counts = np.bincount(np.clip(stored, 0, 65535).ravel(), minlength=65536)[1:65535]
+    values = np.flatnonzero(counts) + 1
+    counts = counts[values - 1]
     if len(values) < 2:
         return 0, 0.0
     step = int(np.gcd.reduce(values.astype(np.int64)))

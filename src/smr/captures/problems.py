@@ -24,6 +24,7 @@ POSE_WORDS = {
     "left_handed": "a left-handed world with y up",
 }
 _BETTER = 0.05
+_ENOUGH = 0.15
 _LITTLE = 0.03
 
 
@@ -75,7 +76,7 @@ def scale_findings(capture: Capture, sample: Sample, seen: Survey) -> list[Findi
     units = [unit for unit in UNITS if abs(unit / scale - 1) > 1e-6]
     plain = agreement(pairs, Hypothesis("none", 1.0))
     best, score = best_hypothesis(pairs, [scale / unit for unit in units])
-    if score > plain + _BETTER and score > 1.15 * plain and best != Hypothesis("none", 1.0):
+    if score > max(plain + _BETTER, 1.15 * plain, _ENOUGH) and best != Hypothesis("none", 1.0):
         return [_wrong_reading(best, scale, plain, score, median)]
     if not 0.02 < median < 100:
         return [

@@ -136,7 +136,7 @@ def brightness_ratio(a: Look, b: Look) -> float | None:
     points = points_in_camera(a.view) @ a.view.world_from_camera[:3, :3].T + a.view.world_from_camera[:3, 3]
     first, second = _grey_at(points, a), _grey_at(points, b)
     both = (first > 8) & (first < 247) & (second > 8) & (second < 247)
-    if both.sum() < 200:
+    if both.sum() < 50:
         return None
     return float(np.median(second[both] / first[both]))
 
