@@ -79,7 +79,7 @@ def unwrap(
     surface = build_surface(mesh.vertices.astype(np.float64), mesh.faces)
     labels, corners = segment(surface, track)
     cut = cut_charts(surface.twins, labels, np.arange(len(labels)))
-    outlines = turn_upright(surface, cut, corners)
+    outlines = turn_upright(cut, corners)
     with step(track, "packing charts"):
         grid, packing = _pack(outlines, surface.scale, size, gutter, texel)
     pixels = apply(outlines, grid, packing)

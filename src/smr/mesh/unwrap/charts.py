@@ -19,10 +19,15 @@ WORK_PER_EDGE = 64
 """Merging stops after this many steps an edge: what is left is more charts, never a hang."""
 
 
+FLAT_COST = wp.constant(0.02)
+ROUND_POWER = wp.constant(1.0)
+
+
 def cluster(
     surface: Surface,
     labels: Int32[np.ndarray, " F"],
     limit: Float64[np.ndarray, " F"],
+    largest: Float64[np.ndarray, " F"],
     normals: Float64[np.ndarray, "F 3"],
 ) -> Int32[np.ndarray, " F"]:
     """Merge faces into charts inside the given labels.
@@ -30,8 +35,9 @@ def cluster(
     Args:
         surface: The mesh.
         labels: Only faces of the same label are merged; -1 is left alone.
-        limit: Least |sum of area × normal| / area of a chart, for each face: 1 keeps charts flat, 0.75 is a spherical
-            cap of 60° around its axis.
+        limit: Least mean cosine between a part's normals and those of the chart that it joins; the same for all faces
+            of a label.
+        largest: Largest area of a chart; the same for all faces of a label.
         normals: What steers the merging; smoothed against noise.
 
     Returns:
@@ -50,6 +56,7 @@ def cluster(
         wp.array(target, dtype=wp.int32, device="cpu"),
         wp.array(np.maximum(surface.lengths.ravel(), 1e-9), dtype=wp.float64, device="cpu"),
         wp.array(limit, dtype=wp.float64, device="cpu"),
+        wp.array(largest, dtype=wp.float64, device="cpu"),
         wp.array(area, dtype=wp.float64, device="cpu"),
         wp.array(surface.lengths.sum(axis=1), dtype=wp.float64, device="cpu"),
         wp.array(weighted, dtype=wp.vec3d, device="cpu"),
@@ -67,6 +74,30 @@ def cluster(
     out = wp.array(root, dtype=wp.int32, device="cpu")
     wp.launch(_merge, dim=1, inputs=[*arrays, wp.int64(WORK_PER_EDGE * max(edges, 1)), *scratch, out], device="cpu")
     return out.numpy()
+
+
+def straighten(surface: Surface, labels: Int32[np.ndarray, " F"], rounds: int = 6) -> Int32[np.ndarray, " F"]:
+    """Hand faces over to the neighbouring chart where that shortens the border between the two."""
+    across = surface.twins // 3
+    there = (surface.twins >= 0) & (labels[across] >= 0) & (labels >= 0)[:, None]
+    labels = labels.copy()
+    faces = np.arange(len(labels))
+    for turn in range(rounds):
+        around = np.where(there, labels[across], -1)
+        own = (surface.lengths * (around == labels[:, None])).sum(axis=1)
+        gain = np.zeros(around.shape)
+        for k in range(3):
+            gain[:, k] = (surface.lengths * (around == around[:, k : k + 1])).sum(axis=1) - own
+        gain[(around < 0) | (around == labels[:, None])] = -1.0
+        best = gain.argmax(axis=1)
+        # Neighbours do not change in the same round: only those that gain more than all around them.
+        most = gain[faces, best]
+        rival = np.where(there, most[across], -1.0).max(axis=1)
+        lead = (most > 1e-9) & ((most > rival) | ((most == rival) & (faces % 2 == turn % 2)))
+        if not lead.any():
+            break
+        labels[lead] = around[faces, best][lead]
+    return labels
 
 
 def smooth_normals(surface: Surface, rounds: int) -> Float64[np.ndarray, "F 3"]:
@@ -143,16 +174,22 @@ def _union_cost(
     border_b: wp.float64,
     shared: wp.float64,
     limit: wp.float64,
+    largest: wp.float64,
 ):
-    """What the union costs; negative where the limit forbids it."""
+    """What the union costs; negative where the limits forbid it."""
     area = area_a + area_b
-    together = wp.length(sum_a + sum_b)
-    if together < limit * area:
+    total = sum_a + sum_b
+    together = wp.length(total)
+    # Each part by itself must face the common way: else a large flat part would pass with anything attached.
+    least = limit * together
+    if area > largest or wp.dot(sum_a, total) < least * area_a or wp.dot(sum_b, total) < least * area_b:
         return wp.float64(-1.0)
     bend = wp.length(sum_a) + wp.length(sum_b) - together
     border = wp.max(border_a + border_b - wp.float64(2.0) * shared, wp.float64(1e-9))
     roundness = border / wp.sqrt(wp.float64(4.0 * 3.141592653589793) * area)
-    return (wp.max(bend, wp.float64(0.0)) + wp.float64(0.02) * wp.min(area_a, area_b)) * roundness
+    return (wp.max(bend, wp.float64(0.0)) + wp.float64(FLAT_COST) * wp.min(area_a, area_b)) * wp.pow(
+        roundness, wp.float64(ROUND_POWER)
+    )
 
 
 @wp.kernel(enable_backward=False)
@@ -161,6 +198,7 @@ def _merge(
     target: wp.array(dtype=wp.int32),
     length: wp.array(dtype=wp.float64),
     limit: wp.array(dtype=wp.float64),
+    largest: wp.array(dtype=wp.float64),
     area: wp.array(dtype=wp.float64),
     border: wp.array(dtype=wp.float64),
     normal: wp.array(dtype=wp.vec3d),
@@ -192,7 +230,9 @@ def _merge(
                 last[f] = e
                 t = target[e]
                 if f < t:
-                    c = _union_cost(area[f], area[t], normal[f], normal[t], border[f], border[t], length[e], limit[f])
+                    c = _union_cost(
+                        area[f], area[t], normal[f], normal[t], border[f], border[t], length[e], limit[f], largest[f]
+                    )
                     if c >= wp.float64(0.0):
                         heap[size] = wp.vec4d(c, wp.float64(e), wp.float64(0.0), wp.float64(0.0))
                         size = size + 1
@@ -256,7 +296,7 @@ def _merge(
             t = _find(root, target[edge])
             stamp[edge] = stamp[edge] + 1
             c = _union_cost(
-                area[a], area[t], normal[a], normal[t], border[a], border[t], length[edge], wp.max(limit[a], limit[t])
+                area[a], area[t], normal[a], normal[t], border[a], border[t], length[edge], limit[a], largest[a]
             )
             if c >= wp.float64(0.0):
                 if size == heap.shape[0]:  # full of entries that no longer hold: keep the others

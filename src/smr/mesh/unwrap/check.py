@@ -11,7 +11,7 @@ from typing import no_type_check
 
 import numpy as np
 import warp as wp
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int32, Int64
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -43,6 +43,30 @@ def border_edges(cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(cut.charts[face], kind="stable")
     face, k = face[order], k[order]
     return cut.faces[face, k], cut.faces[face, (k + 1) % 3], cut.charts[face]
+
+
+def planar_charts(cut: Cut) -> Bool[np.ndarray, " C"]:
+    """Charts that could lie in the plane at all: with a border, and without handles (Euler's formula)."""
+    start, end, chart = border_edges(cut)
+    loops = _border_loops(start, end, len(cut.vertex_charts))
+    chart_of_loop = np.zeros(int(loops.max(initial=-1)) + 1, np.int64)
+    chart_of_loop[loops] = chart
+    count = np.bincount(chart_of_loop, minlength=cut.count) if len(loops) else np.zeros(cut.count, np.int64)
+    faces = np.bincount(cut.charts, minlength=cut.count)
+    edges = (3 * faces + np.bincount(chart, minlength=cut.count)) // 2
+    vertices = np.bincount(cut.vertex_charts, minlength=cut.count)
+    planar: np.ndarray = (count > 0) & (vertices - edges + faces + count == 2)
+    return planar
+
+
+def _border_loops(
+    start: Int32[np.ndarray, " E"], end: Int32[np.ndarray, " E"], vertices: int
+) -> Int64[np.ndarray, " E"]:
+    """Number the loops of border edges."""
+    graph = coo_matrix((np.ones(len(start), np.int8), (start, end)), shape=(vertices, vertices))
+    loop_of = connected_components(graph, directed=False)[1]
+    loops: np.ndarray = np.unique(loop_of[start], return_inverse=True)[1]
+    return loops
 
 
 def _one_outer_loop(cut: Cut, uv: Float64[np.ndarray, "U 2"]) -> Bool[np.ndarray, " C"]:

@@ -12,7 +12,7 @@ from typing import no_type_check
 
 import numpy as np
 import warp as wp
-from jaxtyping import Complex128, Float64
+from jaxtyping import Complex128, Float64, Int64
 from scipy.sparse import coo_matrix, identity
 from scipy.sparse.linalg import splu
 
@@ -21,17 +21,26 @@ from .surface import Cut, Surface, triangle_areas
 
 RIGID_STEPS = 6
 SWEEPS = 30
+HIGH_POWER = wp.constant(5)
+GOOD_ENERGY = wp.constant(4.0)
+"""Energy of a triangle that is stretched by at most about 1.7; 3 is that of none."""
 
 
-def flatten(surface: Surface, chosen: np.ndarray, cut: Cut) -> Float64[np.ndarray, "U 2"]:
-    """Coordinates of the charts' vertices, each chart with the area of its surface and its centre at the origin."""
-    origin = np.zeros(len(cut.vertex_charts), np.int64)
-    origin[cut.faces.ravel()] = surface.faces[chosen].ravel()
+def flatten(
+    surface: Surface, chosen: Int64[np.ndarray, " G"], cut: Cut, start: Float64[np.ndarray, "U 2"] | None = None
+) -> Float64[np.ndarray, "U 2"]:
+    """Coordinates of the charts' vertices, each chart with the area of its surface and its centre at the origin.
+
+    With a `start` that is nearly right already, the global steps are left out.
+    """
     flat = surface.flat[chosen]
-    start = _project(surface, chosen, cut, surface.vertices[origin])
-    uv = _as_rigid_as_possible(flat[..., 0] + 1j * flat[..., 1], cut, start)
-    uv = relax(flat, cut, np.stack([uv.real, uv.imag], axis=1))
-    return _normalise(surface.areas[chosen], cut, uv)
+    if start is None:
+        origin = np.zeros(len(cut.vertex_charts), np.int64)
+        origin[cut.faces.ravel()] = surface.faces[chosen].ravel()
+        seen = _project(surface, chosen, cut, surface.vertices[origin])
+        rigid = _as_rigid_as_possible(flat[..., 0] + 1j * flat[..., 1], cut, seen)
+        start = np.stack([rigid.real, rigid.imag], axis=1)
+    return _normalise(surface.areas[chosen], cut, relax(flat, cut, start))
 
 
 def _project(
@@ -156,9 +165,21 @@ def _energy(J: wp.mat22d, soft: wp.float64):
 
 @wp.func
 @no_type_check
+def _raise(energy: wp.float64, power: int):
+    """A power of the energy relative to about where stretch 1.5 begins, so that high powers fight the worst."""
+    scaled = energy * wp.float64(0.25)
+    result = wp.float64(1.0)
+    for _i in range(power):
+        result = result * scaled
+    return result
+
+
+@wp.func
+@no_type_check
 def _energy_around(
     v: wp.int32,
     soft: wp.float64,
+    power: int,
     corners: wp.array(dtype=wp.int32),
     corner_start: wp.array(dtype=wp.int32),
     faces: wp.array(dtype=wp.int32),
@@ -167,7 +188,7 @@ def _energy_around(
 ):
     total = wp.float64(0.0)
     for c in range(corner_start[v], corner_start[v + 1]):
-        total = total + _energy(_jacobian(faces, inverse, uv, corners[c] // 3), soft)
+        total = total + _raise(_energy(_jacobian(faces, inverse, uv, corners[c] // 3), soft), power)
     return total
 
 
@@ -176,6 +197,7 @@ def _energy_around(
 def _newton_step(
     v: wp.int32,
     soft: wp.float64,
+    power: int,
     corners: wp.array(dtype=wp.int32),
     corner_start: wp.array(dtype=wp.int32),
     faces: wp.array(dtype=wp.int32),
@@ -208,6 +230,7 @@ def _newton_step(
         chi1 = chi / root
         chi2 = half * soft * soft / (root * root * root)
         top = norm + det * det + one
+        weight = _raise(top / chi, power - 1)
         # d/d det of top / chi with norm held, and its second derivative
         slope = (wp.float64(2.0) * det - top * chi1 / chi) / chi
         curve = (
@@ -218,9 +241,9 @@ def _newton_step(
         ) / chi
         along = wp.vec2d(J[0, 0] * m[0] + J[0, 1] * m[1], J[1, 0] * m[0] + J[1, 1] * m[1]) * (wp.float64(2.0) / chi)
         c = wp.vec2d(J[1, 1] * m[0] - J[1, 0] * m[1], -J[0, 1] * m[0] + J[0, 0] * m[1])
-        g = g + along + slope * c
-        stiff = wp.float64(2.0) * wp.dot(m, m) / chi
-        curve = wp.max(curve, wp.float64(0.0))
+        g = g + weight * (along + slope * c)
+        stiff = weight * wp.float64(2.0) * wp.dot(m, m) / chi
+        curve = weight * wp.max(curve, wp.float64(0.0))
         h00 = h00 + stiff + curve * c[0] * c[0]
         h01 = h01 + curve * c[0] * c[1]
         h11 = h11 + stiff + curve * c[1] * c[1]
@@ -247,23 +270,26 @@ def _relax(
     if face_start[chart + 1] - face_start[chart] < 2:
         return
     before = wp.float64(-1.0)
+    power = wp.int32(1)
     for _sweep in range(sweeps):
         least = wp.float64(1.0)
+        worst = wp.float64(0.0)
         for i in range(face_start[chart], face_start[chart + 1]):
             J = _jacobian(faces, inverse, uv, face_order[i])
             least = wp.min(least, J[0, 0] * J[1, 1] - J[0, 1] * J[1, 0])
+            worst = wp.max(worst, _energy(J, wp.float64(1e-3)))
         folded = wp.min(least, wp.float64(0.0))
         soft = wp.sqrt(wp.float64(1e-6) + wp.float64(0.04) * folded * folded)
         total = wp.float64(0.0)
         for i in range(vertex_start[chart], vertex_start[chart + 1]):
             v = vertex_order[i]
-            old = _energy_around(v, soft, corners, corner_start, faces, inverse, uv)
-            step = _newton_step(v, soft, corners, corner_start, faces, inverse, uv)
+            old = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
+            step = _newton_step(v, soft, power, corners, corner_start, faces, inverse, uv)
             here = uv[v]
             best = wp.float64(old)
             for _try in range(6):
                 uv[v] = here + step
-                new = _energy_around(v, soft, corners, corner_start, faces, inverse, uv)
+                new = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
                 if new < old:
                     best = wp.float64(new)
                     break
@@ -272,7 +298,10 @@ def _relax(
                 uv[v] = here
             total = total + best
         if folded == wp.float64(0.0) and before >= wp.float64(0.0) and total > wp.float64(0.999) * before:
-            break
+            if power > 1 or worst < wp.float64(GOOD_ENERGY):
+                break
+            power = wp.int32(HIGH_POWER)
+            total = wp.float64(-1.0)
         before = wp.float64(total)
         if folded < wp.float64(0.0):
             before = wp.float64(-1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Complex128, Float64, Int32, Int64
+from jaxtyping import Bool, Complex128, Float64, Int32, Int64
 
-from .surface import Cut, Surface, triangle_areas
+from .surface import Cut, triangle_areas
 
 COARSE_ANGLES = np.deg2rad(np.arange(0.0, 90.0, 3.0))
 FINE_ANGLES = np.deg2rad(np.arange(-1.5, 1.6, 0.25))
@@ -27,31 +27,42 @@ class Outlines:
     """Of all triangles."""
 
 
-def turn_upright(surface: Surface, cut: Cut, corners: Float64[np.ndarray, "F 3 2"]) -> Outlines:
+def turn_upright(cut: Cut, corners: Float64[np.ndarray, "F 3 2"]) -> Outlines:
     """Turn each chart to the rectangle of least area among close-spaced angles and its longest border edge's own."""
     order = np.argsort(cut.charts, kind="stable")
-    face_start = np.searchsorted(cut.charts[order], np.arange(cut.count + 1)).astype(np.int32)
+    chart = cut.charts[order]
+    face_start = np.searchsorted(chart, np.arange(cut.count + 1)).astype(np.int32)
     points = corners[order, :, 0] + 1j * corners[order, :, 1]
-    border = cut.twins[order] < 0
-    border[face_start[:-1]] = True  # a chart without a border still has points
-    chart = np.broadcast_to(cut.charts[order][:, None], border.shape)
-    edges = np.roll(points, -1, axis=1) - points
-    hull, owner, direction = points[border], chart[border], edges[border]
-    begin = np.searchsorted(owner, np.arange(cut.count))
-    best = np.full(cut.count, np.inf)
-    angle = np.zeros(cut.count)
-    longest = np.lexsort((-np.abs(direction), owner))[begin]
-    candidates: list[Float64[np.ndarray, " C"]] = [-np.angle(direction[longest])]
-    candidates += [np.full(cut.count, a) for a in COARSE_ANGLES]
-    for candidate in candidates:
-        angle, best = _better(hull, owner, begin, candidate, angle, best)
-    for offset in FINE_ANGLES:
-        angle, best = _better(hull, owner, begin, angle + offset, angle, best)
-    turned = points * np.exp(1j * angle)[cut.charts[order]][:, None]
+    angle, _ = _smallest_rectangles(points, cut.twins[order] < 0, chart, face_start)
+    turned = points * np.exp(1j * angle)[chart][:, None]
     low = np.stack([np.minimum.reduceat(part.min(axis=1), face_start[:-1]) for part in (turned.real, turned.imag)], 1)
-    placed = np.stack([turned.real, turned.imag], axis=2) - low[cut.charts[order]][:, None, :]
+    placed = np.stack([turned.real, turned.imag], axis=2) - low[chart][:, None, :]
     extent = np.maximum.reduceat(placed.max(axis=1), face_start[:-1], axis=0)
     return Outlines(placed, order, face_start, extent, float(triangle_areas(placed).sum()))
+
+
+def _smallest_rectangles(
+    points: Complex128[np.ndarray, "F 3"],
+    border: Bool[np.ndarray, "F 3"],
+    chart: Int32[np.ndarray, " F"],
+    face_start: Int32[np.ndarray, " C1"],
+) -> tuple[Float64[np.ndarray, " C"], Float64[np.ndarray, " C"]]:
+    """Angle by which each chart is to be turned, and the area of the rectangle around it then."""
+    count = len(face_start) - 1
+    border = border.copy()
+    border[face_start[:-1]] = True  # a chart without a border still has points
+    owner = np.broadcast_to(chart[:, None], border.shape)[border]
+    hull, direction = points[border], (np.roll(points, -1, axis=1) - points)[border]
+    begin = np.searchsorted(owner, np.arange(count))
+    longest = np.lexsort((-np.abs(direction), owner))[begin]
+    best = np.full(count, np.inf)
+    angle = np.zeros(count)
+    for candidate in (-np.angle(direction[longest]), *(np.full(count, a) for a in COARSE_ANGLES)):
+        angle, best = _better(hull, owner, begin, candidate, angle, best)
+    coarse = angle
+    for offset in FINE_ANGLES:
+        angle, best = _better(hull, owner, begin, coarse + offset, angle, best)
+    return angle, best
 
 
 def _better(

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float64, Int32, Int64
+from jaxtyping import Bool, Complex128, Float64, Int32, Int64
 
 from ...progress import Track
-from .charts import cluster, smooth_normals
-from .check import faulty_charts
+from .charts import cluster, smooth_normals, straighten
+from .check import faulty_charts, planar_charts
 from .flatten import flatten
-from .surface import Surface, cut_charts
+from .outlines import turn_upright
+from .surface import Cut, Surface, cut_charts
+from .trim import trim, unwieldy
 
-CONES = (0.65, 0.8, 0.9, 0.96, 0.985, 0.995, 0.999)
-"""Least |sum of normals| / area, tighter each time that a chart turns out not to lie flat."""
+CONES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+"""Least mean cosine between a part's normals and its chart's: tighter each time that one does not lie flat."""
+PART = 0.6
+"""Largest area of the parts into which such a chart is split."""
+GROW_ROUNDS = 24
 JOIN_CONE = 0.4
 JOIN_BORDER = 0.2
 """Least part of the smaller chart's border that two charts must share to be joined."""
@@ -32,10 +37,10 @@ class Layout:
     """Pairs of labels that did not lie flat as one."""
 
     def place(self, faces: np.ndarray, charts: np.ndarray, corners: np.ndarray) -> None:
-        """Take over new charts; `charts` numbers them from 0."""
-        self.labels[faces] = charts + self.next_label
+        """Take over new charts, under new labels."""
+        self.labels[faces] = np.unique(charts, return_inverse=True)[1] + self.next_label
         self.corners[faces] = corners
-        self.next_label += int(charts.max(initial=-1)) + 1
+        self.next_label += len(np.unique(charts))
 
 
 def segment(surface: Surface, track: Track) -> tuple[Int32[np.ndarray, " F"], Float64[np.ndarray, "F 3 2"]]:
@@ -48,11 +53,14 @@ def segment(surface: Surface, track: Track) -> tuple[Int32[np.ndarray, " F"], Fl
     normals = smooth_normals(surface, 3)
     todo = np.arange(len(surface.faces))
     parents = np.zeros(len(todo), np.int32)
-    for cone in track(CONES, "growing charts"):
+    for turn in track(range(GROW_ROUNDS), "growing charts"):
         if len(todo) == 0:
             break
-        todo, parents = _grow(surface, layout, todo, parents, cone, normals)
+        todo, parents = _grow(surface, layout, todo, parents, turn, normals)
     layout.place(todo, np.arange(len(todo)), surface.flat[todo])  # a triangle alone always lies flat
+    labels = trim(surface, layout.labels, layout.corners)
+    layout.next_label = 0
+    layout.place(np.arange(len(labels)), labels, layout.corners)
     for _ in track(range(JOIN_ROUNDS), "joining charts"):
         if not _join(surface, layout):
             break
@@ -60,22 +68,35 @@ def segment(surface: Surface, track: Track) -> tuple[Int32[np.ndarray, " F"], Fl
 
 
 def _grow(
-    surface: Surface, layout: Layout, todo: np.ndarray, parents: np.ndarray, cone: float, normals: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    surface: Surface,
+    layout: Layout,
+    todo: Int64[np.ndarray, " G"],
+    parents: Int32[np.ndarray, " G"],
+    turn: int,
+    normals: Float64[np.ndarray, "F 3"],
+) -> tuple[Int64[np.ndarray, " H"], Int32[np.ndarray, " H"]]:
     """Cluster the faces inside their parent charts, keep the charts that lie flat; return the faces of the others."""
     labels = np.full(len(layout.labels), -1, np.int32)
     labels[todo] = parents
-    labels = cluster(surface, labels, np.full(len(labels), cone), normals)
+    largest = np.full(len(labels), np.inf)
+    if turn > 0:
+        largest[todo] = PART * np.bincount(parents, surface.areas[todo])[parents]
+    cone = CONES[min(turn, len(CONES) - 1)]
+    labels = straighten(surface, cluster(surface, labels, np.full(len(labels), cone), largest, normals))
+    cut = cut_charts(surface.twins, labels, todo)
+    planar = planar_charts(cut)[cut.charts]
+    left, left_charts = todo[~planar], cut.charts[~planar]
+    todo = todo[planar]
     cut = cut_charts(surface.twins, labels, todo)
     uv = flatten(surface, todo, cut)
     faulty = faulty_charts(surface.flat[todo], surface.regular[todo], cut, uv)[cut.charts]
-    kept = np.unique(cut.charts[~faulty], return_inverse=True)[1]
-    layout.place(todo[~faulty], kept, uv[cut.faces[~faulty]])
-    return todo[faulty], cut.charts[faulty]
+    layout.place(todo[~faulty], cut.charts[~faulty], uv[cut.faces[~faulty]])
+    apart = int(left_charts.max(initial=-1)) + 1
+    return np.concatenate([left, todo[faulty]]), np.concatenate([left_charts, cut.charts[faulty] + apart])
 
 
 def _join(surface: Surface, layout: Layout) -> bool:
-    """Try the most promising disjoint pairs of charts as one chart each; True if some were tried."""
+    """Try the most promising disjoint pairs of charts as one chart each; False if there is none left to try."""
     pairs = _pairs(surface, layout)
     if len(pairs) == 0:
         return False
@@ -84,14 +105,46 @@ def _join(surface: Surface, layout: Layout) -> bool:
     chosen = np.flatnonzero(partner[layout.labels] >= 0)
     labels = partner[layout.labels].astype(np.int32)
     cut = cut_charts(surface.twins, labels, chosen)
-    uv = flatten(surface, chosen, cut)
+    moves = layout.labels[chosen] == pairs[labels[chosen], 1]
+    uv = flatten(surface, chosen, cut, _put_together(cut, layout.corners[chosen], moves))
     faulty = faulty_charts(surface.flat[chosen], surface.regular[chosen], cut, uv)
+    areas = np.bincount(cut.charts, surface.areas[chosen], cut.count)
+    faulty |= unwieldy(turn_upright(cut, uv[cut.faces]), areas, float(surface.areas.sum()))
     pair_of_chart = np.zeros(cut.count, np.int64)
     pair_of_chart[cut.charts] = labels[chosen]
     layout.refused.update((int(a), int(b)) for a, b in pairs[pair_of_chart[faulty]])
     fine = ~faulty[cut.charts]
-    layout.place(chosen[fine], np.unique(cut.charts[fine], return_inverse=True)[1], uv[cut.faces[fine]])
+    layout.place(chosen[fine], cut.charts[fine], uv[cut.faces[fine]])
     return True
+
+
+def _put_together(
+    cut: Cut, corners: Float64[np.ndarray, "G 3 2"], moves: Bool[np.ndarray, " G"]
+) -> Float64[np.ndarray, "U 2"]:
+    """Move the second half of each chart rigidly to where its seam fits the first half's best; average along it."""
+    points = corners[..., 0] + 1j * corners[..., 1]
+    face, k = np.nonzero((cut.twins >= 0) & moves[:, None] & ~moves[cut.twins // 3])
+    twin = cut.twins[face, k]
+    back = twin // 3, twin % 3
+    here = np.concatenate([points[face, k], points[face, (k + 1) % 3]])
+    there = np.concatenate([points[back[0], (back[1] + 1) % 3], points[back]])
+    chart = np.tile(cut.charts[face], 2)
+
+    def mean(values: Complex128[np.ndarray, " n"]) -> Complex128[np.ndarray, " C"]:
+        total = np.bincount(chart, values.real, cut.count) + 1j * np.bincount(chart, values.imag, cut.count)
+        averaged: np.ndarray = total / np.maximum(np.bincount(chart, minlength=cut.count), 1)
+        return averaged
+
+    here_mean, there_mean = mean(here), mean(there)
+    turn = mean((there - there_mean[chart]) * np.conj(here - here_mean[chart]))
+    turn = np.where(np.abs(turn) > 1e-12, turn, 1.0)
+    turn /= np.abs(turn)
+    moved = (points - here_mean[cut.charts][:, None]) * turn[cut.charts][:, None] + there_mean[cut.charts][:, None]
+    points = np.where(moves[:, None], moved, points)
+    corner = cut.faces.ravel()
+    uses = np.bincount(corner)
+    placed = [np.bincount(corner, part.ravel()) / uses for part in (points.real, points.imag)]
+    return np.stack(placed, axis=1)
 
 
 def _pairs(surface: Surface, layout: Layout) -> Int64[np.ndarray, "P 2"]:

@@ -10,7 +10,9 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 SLIVER = 0.05
-"""A triangle whose height is below this part of its longest edge counts as degenerate."""
+"""A triangle whose height is below this part of its longest edge counts as degenerate,"""
+SPECK = 1e-3
+"""and so does one whose area is below this part of the mean area."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Surface:
     flat: Float64[np.ndarray, "F 3 2"]
     """Each triangle laid in the plane, counter-clockwise, slivers thickened to `SLIVER`."""
     regular: Bool[np.ndarray, " F"]
-    """False for slivers and for faces without area."""
+    """False for slivers, specks, and faces without area."""
     vertices: Float64[np.ndarray, "V 3"]
     scale: float
     """Metres per unit."""
@@ -53,7 +55,7 @@ def build_surface(vertices: Float64[np.ndarray, "V 3"], faces: Int32[np.ndarray,
         areas=doubled / 2,
         normals=normals,
         flat=_lay_flat(lengths, doubled),
-        regular=(doubled >= SLIVER * longest**2) & (longest > 1e-6),
+        regular=(doubled >= SLIVER * longest**2) & (doubled > SPECK * doubled.mean()),
         vertices=centred / scale,
         scale=scale,
     )
