@@ -79,17 +79,17 @@ def align_surfaces(
             sample_surface(local[0], count, seed=seed).points,
             sample_surface(local[1], count, seed=seed + 1).points,
         )
-        for count in (300, 1_500, 10_000)
+        for count in (300, 1_200, 8_000)
     )
     size = float(np.linalg.norm(np.ptp(local[1].vertices, axis=0)))
 
     as_given = (1.0, np.eye(3), origins[0] - origins[1])
-    best = _refine(some, as_given, scale, 40)
+    best = _refine(some, as_given, scale, 30, 1e-5)
     if _cost(some, best, size) > _GOOD * size:
         starts = [as_given, *_starts(many, scale)]
-        rough = [_refine(few, start, scale, 12) for start in track(starts, "Align", len(starts))]
+        rough = [_refine(few, start, scale, 12, 1e-3) for start in track(starts, "Align", len(starts))]
         rough.sort(key=lambda state: _cost(few, state, size))
-        fine = [best, *(_refine(some, state, scale, 40) for state in _distinct(rough)[:5])]
+        fine = [best, *(_refine(some, state, scale, 30, 1e-5) for state in _distinct(rough)[:5])]
         best = min(fine, key=lambda state: _cost(some, state, size))
     best = _refine(many, best, scale, 40)
     rms = _rms(many, best)
@@ -167,8 +167,11 @@ def _rms(pair: _Pair, state: Similarity) -> float:
     return float(np.sqrt(np.mean(np.square(both))))
 
 
-def _refine(pair: _Pair, state: Similarity, scale: bool, iterations: int) -> Similarity:
-    """Gauss-Newton on trimmed point-to-plane distances; correspondences are found anew in every step."""
+def _refine(pair: _Pair, state: Similarity, scale: bool, iterations: int, enough: float = 1e-7) -> Similarity:
+    """Gauss-Newton on trimmed point-to-plane distances; correspondences are found anew in every step.
+
+    Ends when a step moves the surface by less than `enough` of its size.
+    """
     size = float(np.sqrt(np.mean(pair.on_reference**2)))
     extent = float(np.linalg.norm(np.ptp(pair.on_reference, axis=0)))
     for _ in range(iterations):
@@ -192,7 +195,7 @@ def _refine(pair: _Pair, state: Similarity, scale: bool, iterations: int) -> Sim
         growth = float(np.exp(np.clip(step[6] / size, -0.5, 0.5))) if scale else 1.0
         s, rotation, translation = state
         state = (s * growth, turn @ rotation, translation + step[3:6])
-        if np.linalg.norm(step) < 1e-9 * size:
+        if np.linalg.norm(step) < enough * size:
             break
     return state
 
