@@ -121,9 +121,16 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
 
 def readable(size: float) -> float:
     """The readable number nearest in ratio: 1, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten."""
+    return min(_readable_near(size), key=lambda choice: abs(math.log(choice / size)))
+
+
+def _next_readable(size: float) -> float:
+    return min(choice for choice in _readable_near(size) if choice > size * (1 + 1e-9))
+
+
+def _readable_near(size: float) -> list[float]:
     exponent = math.floor(math.log10(size))
-    choices = [float(f"{digit * 10**e:.6g}") for e in (exponent - 1, exponent, exponent + 1) for digit in READABLE]
-    return min(choices, key=lambda choice: abs(math.log(choice / size)))
+    return [float(f"{digit * 10.0**e:.6g}") for e in (exponent - 1, exponent, exponent + 1) for digit in READABLE]
 
 
 def _voxel_size(survey: Survey) -> tuple[float, str]:
@@ -180,11 +187,9 @@ def _unique_cells(groups: list[Float32[np.ndarray, "N 3"]], cell: float) -> int:
 
 def _fitting_size(survey: Survey, voxel_size: float, truncation: float, budget: int, color: bool) -> float:
     """The next readable voxel size whose volume fits."""
-    size = readable(voxel_size)
-    for _ in range(100):
-        size = readable(size * 1.2)
-        if volume_bytes(expected_blocks(survey, size, truncation), color=color) <= budget:
-            return size
+    size = _next_readable(voxel_size)
+    while volume_bytes(expected_blocks(survey, size, truncation), color=color) > budget and size < 1e6:
+        size = _next_readable(size)
     return size
 
 

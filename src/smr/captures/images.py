@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ def _map_npy(path: Path) -> Any:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise SmrError(f"{path} is not there.", "Copy the capture again, with all its files.") from None
-    except _BAD_IMAGE as error:
+    except (*_BAD_IMAGE, TokenError) as error:  # NumPy parses the header as Python
         raise damaged(path, error) from None
     if isinstance(stored, np.ndarray) and stored.ndim == 3 and 1 in (stored.shape[0], stored.shape[2]):
         stored = stored.squeeze(0 if stored.shape[0] == 1 else 2)
