@@ -246,7 +246,8 @@ def _mean_brightness(watchers: dict[int, _Watcher], points: Any, level: int) -> 
     gains = np.array([watcher.gain for watcher in watchers.values()])
     seen = value >= 0
     owner, numbers, value = owner[seen], numbers[seen], value[seen]
-    weight, mean, total = np.ones(len(value)), np.zeros(len(points)), np.zeros(len(points))
+    weight, mean = np.ones(len(value)), np.zeros(len(points))
+    total: np.ndarray = np.zeros(len(points))
     for _ in range(4):
         lit = value * gains[owner]
         total = np.bincount(numbers, weight, len(points))
