@@ -13,7 +13,7 @@ from .check import faulty_charts, planar_charts
 from .flatten import flatten
 from .outlines import turn_upright
 from .surface import Cut, Surface, cut_charts
-from .trim import trim, unwieldy
+from .trim import trim, true_to_size, unwieldy
 
 CONES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Least mean cosine between a part's normals and its chart's: tighter each time that one does not lie flat."""
@@ -60,7 +60,7 @@ def segment(surface: Surface, track: Track) -> tuple[Int32[np.ndarray, " F"], Fl
     layout.place(todo, np.arange(len(todo)), surface.flat[todo])  # a triangle alone always lies flat
     labels = trim(surface, layout.labels, layout.corners)
     layout.next_label = 0
-    layout.place(np.arange(len(labels)), labels, layout.corners)
+    layout.place(np.arange(len(labels)), labels, true_to_size(surface, labels, layout.corners))
     for _ in track(range(JOIN_ROUNDS), "joining charts"):
         if not _join(surface, layout):
             break

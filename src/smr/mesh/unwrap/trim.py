@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from .check import MAX_STRETCH
+from .flatten import singular_values
 from .outlines import Outlines, turn_upright
 from .surface import Cut, Surface, cut_charts, triangle_areas
 
@@ -40,6 +42,23 @@ def trim(
         labels[chosen[outlines.order[picked]]] += second * (cut.count + 1)
         chosen = np.sort(chosen[outlines.order[picked]])
     return labels
+
+
+def true_to_size(
+    surface: Surface, labels: Int64[np.ndarray, " F"], corners: Float64[np.ndarray, "F 3 2"]
+) -> Float64[np.ndarray, "F 3 2"]:
+    """Scale each chart to the area of its surface, as far as `MAX_STRETCH` allows."""
+    chart = np.unique(labels, return_inverse=True)[1]
+    wanted, covered = np.bincount(chart, surface.areas), np.bincount(chart, triangle_areas(corners))
+    fair = (wanted > 1e-12) & (covered > 1e-12)
+    scale = np.sqrt(np.divide(wanted, covered, out=np.ones(len(fair)), where=fair))
+    largest, smallest = singular_values(surface.flat, corners)[surface.regular].T
+    most, least = np.full(len(fair), 1e-9), np.full(len(fair), 1e9)
+    np.maximum.at(most, chart[surface.regular], largest)
+    np.minimum.at(least, chart[surface.regular], smallest)
+    scale = np.maximum(np.minimum(scale, MAX_STRETCH / most), 1 / (MAX_STRETCH * least))
+    sized: np.ndarray = corners * scale[chart][:, None, None]
+    return sized
 
 
 def _second_halves(outlines: Outlines, cut: Cut, picked: Bool[np.ndarray, " F"]) -> Int64[np.ndarray, " P"]:
