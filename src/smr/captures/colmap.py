@@ -22,7 +22,7 @@ from .cameras import checked, overridden, resized
 from .folder import DEPTH_ENDINGS, Folder, natural_key
 from .images import image_size
 from .lenses import COLMAP_COUNTS, COLMAP_IDS, camera_of_parameters
-from .rig import find_depth_scale, posed_frame
+from .rig import find_depth_files, posed_frame
 
 FORMAT = "COLMAP"
 _MODEL_FOLDERS = ("", "sparse/0", "sparse", "colmap/sparse/0")
@@ -55,11 +55,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     cameras, findings = _fit_to_images(cameras, views, paths, folder.root / cameras_file)
     depths = _depths(folder)
     example = folder.root / next(iter(depths.values())) if depths else None
-    depth_size, scale = None, 1.0
-    if example is not None:
-        depth_size = image_size(example)
-        scale, more = find_depth_scale(config, example, None)
-        findings += more
+    depth_files, more = find_depth_files(config, example, None)
+    findings += more
     frames: list[Frame] = []
     for name, camera_id, pose in views:
         if camera_id not in cameras:
@@ -70,11 +67,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
         depth = depths.get(os.path.splitext(name)[0], depths.get(name, depths.get(Path(name).stem)))
         camera = overridden(cameras[camera_id], config.intrinsics)
         depth_path = None if depth is None else folder.root / depth
-        frames.append(
-            posed_frame(
-                name, camera, pose, color=paths[name], depth=depth_path, depth_size=depth_size, depth_scale=scale
-            )
-        )
+        frames.append(posed_frame(name, camera, pose, color=paths[name], depth=depth_path, depth_files=depth_files))
     return Capture(folder.root, FORMAT, tuple(frames), findings=tuple(findings))
 
 

@@ -136,10 +136,7 @@ def _compressed_block(stream: bytes, at: int, out: UInt8[np.ndarray, " N"], begi
     if status[0] == 0:
         bit = 8 * (literal_bytes + match_bytes) + (second >> 60 & 7) - 7
         start = np.array([*states, bit, 8 * literal_bytes, matches, begin, literals], np.int32)
-        extra = [np.array(bits, np.int32) for bits in (_COUNT_BITS, _LENGTH_BITS, _DISTANCE_BITS)]
-        bases = [np.concatenate([[0], np.cumsum(1 << bits)[:-1]]).astype(np.int32) for bits in extra]
-        coded = [array for table in tables[:3] for array in _arrays(table)]
-        _run(_decode_matches, [source, start, *coded, *extra, *bases, values], [out, status])
+        _run(_decode_matches, [source, start, *_value_tables(tables[:3]), values], [out, status])
     if status[0] != 0:
         raise _Damaged("a block is damaged")
     return end
@@ -179,6 +176,18 @@ def _table(frequencies: list[int], states: int) -> _Table:
         symbol[at : at + f] = i
         at += f
     return _Table(bits, delta, symbol)
+
+
+def _value_tables(tables: list[_Table]) -> list[Int32[np.ndarray, " S"]]:
+    """Bits and delta of the states of counts, lengths and distances, how many more bits follow, and the least value."""
+    extra = [np.array(bits, np.int32) for bits in (_COUNT_BITS, _LENGTH_BITS, _DISTANCE_BITS)]
+    least = [np.concatenate([[0], np.cumsum(1 << bits)[:-1]]).astype(np.int32) for bits in extra]
+    return [
+        np.concatenate([table.bits for table in tables]),
+        np.concatenate([table.delta for table in tables]),
+        np.concatenate([more[table.symbol] for table, more in zip(tables, extra, strict=True)]),
+        np.concatenate([low[table.symbol] for table, low in zip(tables, least, strict=True)]),
+    ]
 
 
 def _arrays(table: _Table) -> list[np.ndarray]:
@@ -234,76 +243,45 @@ def _decode_literals(
 def _decode_matches(
     source: wp.array(dtype=wp.uint8),
     start: wp.array(dtype=int),
-    count_bits: wp.array(dtype=int),
-    count_delta: wp.array(dtype=int),
-    count_symbol: wp.array(dtype=int),
-    length_bits: wp.array(dtype=int),
-    length_delta: wp.array(dtype=int),
-    length_symbol: wp.array(dtype=int),
-    distance_bits: wp.array(dtype=int),
-    distance_delta: wp.array(dtype=int),
-    distance_symbol: wp.array(dtype=int),
-    count_extra: wp.array(dtype=int),
-    length_extra: wp.array(dtype=int),
-    distance_extra: wp.array(dtype=int),
-    count_base: wp.array(dtype=int),
-    length_base: wp.array(dtype=int),
-    distance_base: wp.array(dtype=int),
+    bits: wp.array(dtype=int),
+    delta: wp.array(dtype=int),
+    extra: wp.array(dtype=int),
+    least: wp.array(dtype=int),
     literals: wp.array(dtype=wp.uint8),
     out: wp.array(dtype=wp.uint8),
     status: wp.array(dtype=int),
 ):
     """`start`: three states, the bit to begin below, the lowest bit, matches, first byte of `out`, literals."""
-    count_state = int(start[0])
-    length_state = int(start[1])
-    distance_state = int(start[2])
+    states = wp.vec3i(start[0], start[1], start[2])
+    read = wp.vec3i()  # literals to copy, length of the match, its distance
     position = int(start[3])
-    lowest = start[4]
     at = int(start[6])
     taken = int(0)
     distance = int(0)
     for _ in range(start[5]):
-        a = count_bits[count_state]
-        b = length_bits[length_state]
-        c = distance_bits[distance_state]
-        if a < 0 or b < 0 or c < 0:
+        for k in range(3):
+            s = 64 * k + states[k]  # the tables of counts, lengths and distances follow each other
+            position -= wp.max(bits[s], 0) + extra[s]
+            if bits[s] < 0 or position < start[4]:
+                status[0] = 1
+                return
+            read[k] = least[s] + _bits_at(source, position, extra[s])
+            states[k] = delta[s] + _bits_at(source, position + extra[s], bits[s])
+        if read[2] != 0:
+            distance = read[2]  # 0 repeats the last one
+        end = at + read[0] + read[1]
+        if taken + read[0] > start[7] or end > out.shape[0]:
             status[0] = 2
             return
-        s = count_symbol[count_state]
-        position -= a + count_extra[s]
-        if position < lowest:
+        if read[1] > 0 and (distance == 0 or distance > at + read[0]):
             status[0] = 3
             return
-        count = count_base[s] + _bits_at(source, position, count_extra[s])
-        count_state = count_delta[count_state] + _bits_at(source, position + count_extra[s], a)
-        s = length_symbol[length_state]
-        position -= b + length_extra[s]
-        if position < lowest:
-            status[0] = 3
-            return
-        length = length_base[s] + _bits_at(source, position, length_extra[s])
-        length_state = length_delta[length_state] + _bits_at(source, position + length_extra[s], b)
-        s = distance_symbol[distance_state]
-        position -= c + distance_extra[s]
-        if position < lowest:
-            status[0] = 3
-            return
-        other = distance_base[s] + _bits_at(source, position, distance_extra[s])
-        distance_state = distance_delta[distance_state] + _bits_at(source, position + distance_extra[s], c)
-        if other != 0:
-            distance = other
-        if taken + count > start[7] or at + count + length > out.shape[0] or (length > 0 and distance > at + count):
-            status[0] = 4
-            return
-        if length > 0 and distance == 0:
-            status[0] = 5
-            return
-        for i in range(count):
+        for i in range(read[0]):
             out[at + i] = literals[taken + i]
-        taken += count
-        at += count
-        for i in range(length):
+        taken += read[0]
+        at += read[0]
+        for i in range(read[1]):
             out[at + i] = out[at + i - distance]
-        at += length
+        at += read[1]
     if at != out.shape[0]:
-        status[0] = 6
+        status[0] = 4

@@ -18,8 +18,7 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
-from .images import image_size
-from .rig import find_depth_scale, posed_frame
+from .rig import find_depth_files, posed_frame
 
 FORMAT = "Polycam"
 
@@ -43,12 +42,9 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     findings: list[Finding] = []
     if kind:
         findings.append(Finding("note", "Polycam's corrected cameras and images are used."))
-    depth_size, scale = None, 1000.0
-    if depths:
-        example = folder.root / next(iter(depths.values()))
-        depth_size = image_size(example)
-        scale, more = find_depth_scale(config, example, 1000.0)
-        findings += more
+    example = folder.root / next(iter(depths.values())) if depths else None
+    depth_files, more = find_depth_files(config, example, 1000.0)
+    findings += more
     frames: list[Frame] = []
     for stem, name in cameras.items():
         said = folder.json(name)
@@ -60,8 +56,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
                 _pose(said),
                 color=folder.root / images[stem] if stem in images else None,
                 depth=folder.root / depths[stem] if stem in depths else None,
-                depth_size=depth_size,
-                depth_scale=scale,
+                depth_files=depth_files,
                 confidence=folder.root / confidences[stem] if stem in confidences else None,
                 timestamp=float(stem) / 1e6 if stem.isdigit() else None,
             )

@@ -17,9 +17,8 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
-from .images import image_size
 from .poses import matrices_from_tum
-from .rig import find_depth_scale, posed_frame
+from .rig import DepthFiles, find_depth_files, posed_frame
 
 FORMAT = "Record3D"
 _LIDAR = (256, 192)
@@ -46,16 +45,12 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     )
     confidences = folder.files(both or "confidence", (".conf",) if both else IMAGE_ENDINGS)
     cameras, poses, times = _metadata(said, folder, name)
-    depth_size, scale = None, 1.0
-    findings: list[Finding] = []
-    if depths:
-        example = folder.root / next(iter(depths.values()))
-        if example.suffix == ".depth":
-            depth_size = _lidar_size(said)
-        else:
-            depth_size = image_size(example)
-            scale, more = find_depth_scale(config, example, None)
-            findings += more
+    example = folder.root / next(iter(depths.values())) if depths else None
+    findings: tuple[Finding, ...] = ()
+    if example is not None and example.suffix == ".depth":
+        depth_files: DepthFiles | None = DepthFiles(_lidar_size(said), 1.0)
+    else:
+        depth_files, findings = find_depth_files(config, example, None)
     if len(poses) > 1 and np.ptp(poses, axis=0).max() == 0:
         raise SmrError(
             f"All poses in {folder.root / name} are the same: the selfie camera records no poses.",
@@ -71,13 +66,12 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
                 poses[i] if 0 <= i < len(poses) else None,
                 color=folder.root / colors[stem] if stem in colors else None,
                 depth=folder.root / depths[stem] if stem in depths else None,
-                depth_size=depth_size,
-                depth_scale=scale,
+                depth_files=depth_files,
                 confidence=folder.root / confidences[stem] if stem in confidences else None,
                 timestamp=float(times[i]) if 0 <= i < len(times) else None,
             )
         )
-    return Capture(folder.root, FORMAT, tuple(frames), world_up="y", findings=tuple(findings))
+    return Capture(folder.root, FORMAT, tuple(frames), world_up="y", findings=findings)
 
 
 def _metadata(said: Any, folder: Folder, name: str) -> tuple[list[Camera], np.ndarray, list[float]]:

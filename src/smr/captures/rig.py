@@ -112,6 +112,30 @@ def find_rig(
     return Rig(depth_camera, color_camera, color_from_depth, scale), tuple(findings)
 
 
+@dataclass(frozen=True)
+class DepthFiles:
+    """What the depth images of a capture have in common."""
+
+    size: tuple[int, int]
+    """Width and height."""
+    scale: float
+    """Stored depth / this = metres."""
+
+
+def find_depth_files(
+    config: CaptureConfig, example: Path | None, known_scale: float | None
+) -> tuple[DepthFiles | None, tuple[Finding, ...]]:
+    """Size and unit of the depth images, from one of them; None where there are none.
+
+    Raises:
+        SmrError: The file is no image, or nothing says its unit.
+    """
+    if example is None:
+        return None, ()
+    scale, findings = find_depth_scale(config, example, known_scale)
+    return DepthFiles(image_size(example), scale), findings
+
+
 def posed_frame(
     name: str,
     camera: Camera,
@@ -119,8 +143,7 @@ def posed_frame(
     *,
     color: Path | None,
     depth: Path | None,
-    depth_size: tuple[int, int] | None,
-    depth_scale: float,
+    depth_files: DepthFiles | None,
     confidence: Path | None = None,
     mask: Path | None = None,
     timestamp: float | None = None,
@@ -133,17 +156,16 @@ def posed_frame(
         world_from_camera: Pose of both; None where it is not known.
         color: The photo.
         depth: The depth image.
-        depth_size: Width and height of the depth image.
-        depth_scale: Stored depth / this = metres.
+        depth_files: Size and unit of the depth image.
         confidence: Image of the depth's confidence.
         mask: Image whose zeros mark pixels of the photo to be ignored.
         timestamp: Seconds.
     """
     photo = None if color is None else Photo(color, camera, world_from_camera, mask)
     depth_map = None
-    if depth is not None and depth_size is not None:
-        depth_camera = _fitted(camera, depth_size, depth)
-        depth_map = DepthMap(depth, depth_camera, world_from_camera, depth_scale, confidence=confidence)
+    if depth is not None and depth_files is not None:
+        depth_camera = _fitted(camera, depth_files.size, depth)
+        depth_map = DepthMap(depth, depth_camera, world_from_camera, depth_files.scale, confidence=confidence)
     return Frame(name, photo, depth_map, timestamp)
 
 

@@ -20,7 +20,7 @@ from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import camera_of_K, overridden
 from .folder import Folder
 from .images import image_size
-from .rig import find_depth_scale, posed_frame
+from .rig import find_depth_files, posed_frame
 
 FORMAT = "3d Scanner App"
 _FRAME = re.compile(r"(frame|depth|conf)_(\d+)\.(json|jpe?g|png)$")
@@ -48,12 +48,9 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     depth = next((own["depth"] for own in files.values() if "depth" in own), None)
     findings: list[Finding] = []
     photo_size = _PHOTO_SIZE if color is None else image_size(folder.root / color)
-    depth_size, scale = None, 1000.0
-    if depth is not None:
-        depth_size = image_size(folder.root / depth)
-        scale, more = find_depth_scale(config, folder.root / depth, 1000.0)
-        findings += more
-    else:
+    depth_files, more = find_depth_files(config, None if depth is None else folder.root / depth, 1000.0)
+    findings += more
+    if depth is None:
         findings.append(Finding("warning", "There is no depth.", "Export with 'All Data' to have depth_*.png."))
     frames: list[Frame] = []
     for number, own in files.items():
@@ -67,8 +64,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
                 _pose(said),
                 color=folder.root / own["color"] if "color" in own else None,
                 depth=folder.root / own["depth"] if "depth" in own else None,
-                depth_size=depth_size,
-                depth_scale=scale,
+                depth_files=depth_files,
                 confidence=folder.root / own["conf"] if "conf" in own else None,
                 timestamp=float(said["time"]) if isinstance(said.get("time"), int | float) else None,
             )

@@ -18,7 +18,7 @@ from .cameras import camera_of_K, checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
 from .images import image_size
 from .poses import matrices_from_tum
-from .rig import find_depth_scale, posed_frame
+from .rig import find_depth_files, posed_frame
 
 FORMAT = "Stray Scanner"
 _COLUMNS = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -50,12 +50,9 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     matrix = folder.root / "camera_matrix.csv"
     shared = camera_of_K(folder.numbers("camera_matrix.csv").tolist(), size, matrix, half_pixel=False)
     findings: list[Finding] = []
-    depth_size, scale = None, 1000.0
-    if depths:
-        example = folder.root / next(iter(depths.values()))
-        depth_size = image_size(example)
-        scale, more = find_depth_scale(config, example, 1000.0)
-        findings += more
+    example = folder.root / next(iter(depths.values())) if depths else None
+    depth_files, more = find_depth_files(config, example, 1000.0)
+    findings += more
     frames: list[Frame] = []
     table = _table(folder)
     by_number = [
@@ -74,8 +71,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
                 pose,
                 color=None if color is None else folder.root / color,
                 depth=None if depth is None else folder.root / depth,
-                depth_size=depth_size,
-                depth_scale=scale,
+                depth_files=depth_files,
                 confidence=None if confidence is None else folder.root / confidence,
                 timestamp=row["timestamp"],
             )

@@ -25,7 +25,7 @@ from .cameras import checked, overridden, resized
 from .folder import Folder, natural_key
 from .images import has_alpha, image_size
 from .lenses import build, unknown_model
-from .rig import find_depth_scale, posed_frame
+from .rig import DepthFiles, find_depth_files, posed_frame
 
 FORMAT = "transforms.json"
 NAMES = ("transforms.json", "transforms_train.json")
@@ -70,14 +70,11 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     entries = sorted(entries, key=lambda entry: natural_key(entry["file_path"]))
     example, example_depth = _examples(folder, name, entries)
     findings: list[Finding] = []
-    depth_size, scale = None, 1.0
-    if example_depth is not None:
-        depth_size = image_size(example_depth)
-        scale, scale_findings = find_depth_scale(config, example_depth, _known_scale(said))
-        findings += scale_findings
+    depth_files, more = find_depth_files(config, example_depth, _known_scale(said))
+    findings += more
     reader = _Frames(folder, name, said, config, image_size(example) if example else None, findings)
     masked = example is not None and has_alpha(example)
-    frames = tuple(reader.frame(entry, depth_size, scale, masked) for entry in entries)
+    frames = tuple(reader.frame(entry, depth_files, masked) for entry in entries)
     if isinstance(said.get("applied_transform"), list):
         findings.append(Finding("note", "The world is that of transforms.json; its applied_transform is not undone."))
     return Capture(folder.root, FORMAT, frames, findings=tuple(findings))
@@ -99,7 +96,7 @@ class _Frames:
         self.findings = findings
         self.shared: Camera | None = None
 
-    def frame(self, entry: dict[str, Any], depth_size: tuple[int, int] | None, scale: float, alpha: bool) -> Frame:
+    def frame(self, entry: dict[str, Any], depth_files: DepthFiles | None, alpha: bool) -> Frame:
         color = _image(self.folder, self.name, entry["file_path"])
         depth = _depth_name(entry)
         mask = entry.get("mask_path")
@@ -110,8 +107,7 @@ class _Frames:
             _pose(entry),
             color=color,
             depth=None if depth is None else self.folder.inside(depth, self.name),
-            depth_size=depth_size,
-            depth_scale=scale,
+            depth_files=depth_files,
             mask=mask_path,
         )
 
