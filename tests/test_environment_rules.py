@@ -346,7 +346,7 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {"packages.watched.torch.installer": "uv", "python.kind": "conda"},
     ),
     ("numpy2_abi", "", {"torch.version": "2.2.2"}, {"torch.version": "2.3.0"}),
-    ("usd_core_python", "", {"usd.copies": []}, {}),
+    ("usd_core_python", "", {"usd.copies": []}, {"usd.copies": [], "packages.watched.smr3d": {}}),
     ("usd_boost_conflict", "", {"usd.copies": [{"folder": "a/pxr"}, {"folder": "b/pxr"}]}, {}),
     (
         "jupyter_wrong_env",

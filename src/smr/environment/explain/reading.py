@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol, runtime_checkable
 
 from smr.errors import SmrError
 
@@ -44,7 +44,16 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _CONTEXT_LINE = re.compile(r"^\s*[\"']?([A-Za-z][\w ]{0,30}?)[\"']?\s*[:=]\s*(.+?)\s*,?\s*$")
 
 
-def read_log(file: BinaryIO) -> str:
+@runtime_checkable
+class Readable(Protocol):
+    """What is asked of a file."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most `size`."""
+        ...
+
+
+def read_log(file: Readable) -> str:
     """Text of a log of any size.
 
     Terminal colours and binary garbage are taken out, UTF-16 of Windows shells is understood, lines are cut at 4 KiB.
@@ -106,7 +115,7 @@ def read_context(path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in given.items() if isinstance(value, (str, int, float, bool))}
 
 
-def _chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
+def _chunks(file: Readable, first: bytes) -> Iterator[bytes]:
     chunk = first
     while chunk:
         yield chunk

@@ -113,7 +113,7 @@ FAULTS = (
         "Objects compiled with relocatable device code (-rdc=true) were linked without nvcc's device link step.",
         (
             Step(
-                "add dlink=True and dlink_libraries to the CUDAExtension, or compile without -rdc=true; then "
+                "# add dlink=True and dlink_libraries to the CUDAExtension, or compile without -rdc=true; then "
                 "build again",
                 "minutes of compiling",
             ),
@@ -232,7 +232,7 @@ FAULTS = (
         (
             Step("pip install --no-binary {package} --no-build-isolation {package}", "minutes: build it here"),
             Step("pip install '{package}<NEWER'  (a release whose wheels carry an older manylinux tag)", "seconds"),
-            Step("run it in a container with a newer Linux, or update the system", "gigabytes"),
+            Step("# run it in a container with a newer Linux, or update the system", "gigabytes"),
         ),
         "manylinux policies of auditwheel",
     ),
@@ -263,7 +263,7 @@ FAULTS = (
         "site-packages/.../libstdc++.so.6: version `CXXABI_...' not found",
         "A package brings its own old libstdc++; the first copy loaded serves the whole process.",
         (
-            Step("import the package that needs the newer libstdc++ first (torch, matplotlib, ...)", "seconds"),
+            Step("# import the package that needs the newer libstdc++ first (torch, matplotlib, ...)", "seconds"),
             Step("LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libstdc++.so.6 python SCRIPT", "seconds"),
         ),
     ),

@@ -90,7 +90,8 @@ FAULTS = (
                 "seconds",
             ),
             Step(
-                "use an older toolkit (12.9 for 5.0 to 7.2, 11.8 for 3.5 and 3.7), if such a GPU is the target", "3 GB"
+                "# use an older toolkit (12.9 for 5.0 to 7.2, 11.8 for 3.5 and 3.7), if such a GPU is the target",
+                "3 GB",
             ),
         ),
         "nvcc --list-gpu-code of the toolkits 11.7 to 13.5",
@@ -258,11 +259,11 @@ FAULTS = (
         "The source relies on headers that CUDA 12 no longer includes by the way, or on functions that it removed.",
         (
             Step(
-                "use a newer commit of the package, or add #include <thrust/execution_policy.h> (and the header "
+                "# use a newer commit of the package, or add #include <thrust/execution_policy.h> (and the header "
                 "of each name missed)",
                 "minutes",
             ),
-            Step("build with CUDA 11.8 and a torch for it", "6 GB"),
+            Step("# build with CUDA 11.8 and a torch for it", "6 GB"),
         ),
     ),
     Fault(
@@ -272,10 +273,10 @@ FAULTS = (
         "The source is written for an older torch: THC went in 1.11, AT_CHECK in 1.5; torch 2.1 needs C++17.",
         (
             Step(
-                "use a newer commit of the package (or delete the THC lines and write TORCH_CHECK for AT_CHECK)",
+                "# use a newer commit of the package (or delete the THC lines and write TORCH_CHECK for AT_CHECK)",
                 "minutes",
             ),
-            Step("install the torch that the package names", "3 GB"),
+            Step("# install the torch that the package names", "3 GB"),
         ),
     ),
     Fault(
@@ -290,7 +291,8 @@ FAULTS = (
                 "seconds: with the driver's graphics half",
             ),
             Step(
-                "use the package's CUDA rasterizer (nvdiffrast: RasterizeCudaContext; Open3D, pyrender: EGL or OSMesa)",
+                "# use the package's CUDA rasterizer (nvdiffrast: RasterizeCudaContext; Open3D, pyrender: EGL or "
+                "OSMesa)",
                 "a line of code",
             ),
         ),

@@ -50,7 +50,7 @@ FAULTS = (
                 "export LD_LIBRARY_PATH=$(echo $LD_LIBRARY_PATH | tr : '\\n' | grep -v compat | paste -sd:)", "seconds"
             ),
             Step("rm -f /etc/ld.so.conf.d/*compat*.conf && ldconfig", "root in the container, seconds"),
-            Step("use an image whose CUDA the driver runs, or update the host's driver", "gigabytes; reboot"),
+            Step("# use an image whose CUDA the driver runs, or update the host's driver", "gigabytes; reboot"),
         ),
         "NVIDIA's CUDA compatibility guide",
     ),
@@ -103,13 +103,20 @@ FAULTS = (
         "mesh_has_no_faces",
         6,
         "Mesh has 0 faces after simplification",
-        "The target or the tolerance is larger than the mesh: its units are not metres, or there were no "
-        "triangles to begin with.",
+        "A simplifier that joins all vertices inside a cell (vertex clustering, positions rounded to a grid) leaves "
+        "nothing when the cell is larger than the model, which happens when millimetres are taken for metres. Edge "
+        "collapse that keeps the topology, as smr's, cannot: a closed piece keeps at least 4 faces and an open one at "
+        "least 1. There, 0 faces mean that no valid triangle came in (polygons that were not triangulated, indices "
+        "that start at 1, corners that repeat). Kaolin has no simplification in any release.",
         (
-            Step("smr inspect MESH", "seconds: faces and size of the mesh before simplification"),
-            Step("smr clean MESH --out CLEAN.ply  (checks units, joins vertices, then simplifies)", "seconds"),
+            Step(
+                "python -c \"from smr import read_mesh; m = read_mesh('MESH'); print(m.faces.shape, m.vertices.min(0), "
+                'm.vertices.max(0))"',
+                "seconds: no faces, or a size that is not in metres",
+            ),
+            Step("smr clean MESH --out CLEAN.ply  (drops invalid faces and says how many)", "seconds"),
         ),
-        "smr.mesh",
+        "smr.mesh.simplify and its tests; Kaolin's sources from 0.9 to 0.18",
     ),
     Fault(
         "no_wheel_for_torch_cuda",
@@ -140,7 +147,7 @@ FAULTS = (
         "Wheels are made for certain Python versions: Kaolin 0.18 up to 3.12.",
         (
             Step("uv venv --python 3.12 && uv pip install torch==2.8.0", "3 GB, minutes"),
-            Step("build from source", "20 CPU-minutes, needs nvcc"),
+            Step("# build from source", "20 CPU-minutes, needs nvcc"),
         ),
         "docs/notes/installation.rst of Kaolin's releases",
     ),
@@ -154,7 +161,7 @@ FAULTS = (
                 "IGNORE_TORCH_VER=1 pip install --no-build-isolation {package}",
                 "20 CPU-minutes; often works one version beyond",
             ),
-            Step("install the Kaolin release that accepts torch {torch}", "minutes"),
+            Step("# install the Kaolin release that accepts torch {torch}", "minutes"),
         ),
         "setup.py of Kaolin's releases",
     ),
@@ -191,7 +198,7 @@ FAULTS = (
         (
             Step("smr doctor --save-facts job.json  (in the job), then: smr doctor diff here.json job.json", "seconds"),
             Step(
-                "write `source ENV/bin/activate` and the `module load` lines into the job script; ask for a GPU "
+                "# write `source ENV/bin/activate` and the `module load` lines into the job script; ask for a GPU "
                 "(--gres=gpu:1)",
                 "minutes",
             ),
@@ -284,7 +291,10 @@ FAULTS = (
         "The shell's environment (VIRTUAL_ENV, CONDA_PREFIX) names another folder than the interpreter "
         "that is running.",
         (
-            Step("python -m smr doctor  (the environment's own python)", "seconds"),
+            Step(
+                "$VIRTUAL_ENV/bin/python -m smr doctor  (the environment's own python; or ... smr-doctor.pyz)",
+                "seconds",
+            ),
             Step("hash -r; which -a python smr", "seconds"),
         ),
     ),

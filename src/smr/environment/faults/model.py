@@ -31,7 +31,7 @@ class Fault:
     why: str
     cure: tuple[Step, ...]
     """Smallest first."""
-    source: str = "smr, shared failure reports"
+    source: str = "public failure reports"
 
 
 _UNKNOWN = {

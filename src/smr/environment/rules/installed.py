@@ -74,7 +74,7 @@ def numpy(facts: Facts) -> Iterator[Finding]:
 def usd(facts: Facts) -> Iterator[Finding]:
     """No USD, or more than one."""
     copies = facts.groups("usd.copies")
-    if "usd" in facts.document and not copies:
+    if "usd" in facts.document and not copies and facts.version("smr3d"):
         yield Finding(
             "usd_core_python", DEGRADES, "no USD for Python: USDZ cannot be written", ("no pxr on the search path",)
         )
