@@ -129,7 +129,7 @@ def _close(mesh: Mesh, holes: list[_Hole], fair: bool) -> tuple[Mesh, int]:
     return _attach(mesh, patch, origin), len(faces)
 
 
-def _chords(mesh: Mesh, loops: list[np.ndarray]) -> list[Int32[np.ndarray, "C 2"]]:
+def _chords(mesh: Mesh, loops: list[np.ndarray]) -> list[Int32[np.ndarray, "_ 2"]]:
     """For each loop the pairs of its corners that the mesh already joins by an edge, apart from the loop itself."""
     loop_of = np.full(len(mesh.vertices), -1, np.int32)
     place_of = np.zeros(len(mesh.vertices), np.int32)

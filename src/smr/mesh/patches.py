@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_array, csr_array, sparray
 from scipy.sparse.linalg import splu
 
 from ..records import Mesh
@@ -112,7 +112,7 @@ def _cotangent(x: np.ndarray, apex: np.ndarray, left: np.ndarray, right: np.ndar
     return cotangent
 
 
-def laplacian_rows(faces: Faces, rows: Int[np.ndarray, " R"], count: int) -> csr_matrix:
+def laplacian_rows(faces: Faces, rows: Int[np.ndarray, " R"], count: int) -> csr_array:
     """Rows of (mean of the neighbours) - (vertex itself), for the vertices in `rows`."""
     near = np.zeros(count, bool)
     near[rows] = True
@@ -125,7 +125,7 @@ def laplacian_rows(faces: Faces, rows: Int[np.ndarray, " R"], count: int) -> csr
     degree = np.bincount(row[start], minlength=len(rows))
     values = np.concatenate([1.0 / degree[row[start]], -np.ones(len(rows))])
     where = (np.concatenate([row[start], np.arange(len(rows))]), np.concatenate([end, rows]))
-    return csr_matrix((values, where), (len(rows), count))
+    return csr_array((values, where), (len(rows), count))
 
 
 def fair(vertices: Float[np.ndarray, "V 3"], faces: Faces, free: Int32[np.ndarray, " N"]) -> Float[np.ndarray, "N 3"]:
@@ -152,6 +152,8 @@ def interpolate(
     return _solve(-rows[:, free], rows @ values)
 
 
-def _solve(matrix: csr_matrix, right: np.ndarray) -> np.ndarray:
-    solved: np.ndarray = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve(right)
+def _solve(matrix: sparray, right: np.ndarray) -> np.ndarray:
+    solved: np.ndarray = splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve(
+        right
+    )
     return solved

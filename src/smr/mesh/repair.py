@@ -219,7 +219,7 @@ def _best_pairs(members: np.ndarray, forward: np.ndarray, normals: np.ndarray) -
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-def _orient(mesh: Mesh, pairs: Int[np.ndarray, "P 2"]) -> tuple[Mesh, Int[np.ndarray, "P 2"]]:
+def _orient(mesh: Mesh, pairs: Int[np.ndarray, "P 2"]) -> tuple[Mesh, Int[np.ndarray, "Q 2"]]:
     """Turn faces so that paired ones agree; the majority of a component stays. Pairs that cannot agree are cut."""
     directed = half_edges(mesh.faces)
     same_way = directed[pairs[:, 0], 0] == directed[pairs[:, 1], 0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse import csr_array, diags_array
 
 from ..records import Mesh
 from .normals import vertex_normals
@@ -20,7 +20,7 @@ _NOISE_CAP = 2.0
 _SINC_TERMS = 20
 
 
-def neighbour_mean(mesh: Mesh) -> tuple[csr_matrix, np.ndarray]:
+def neighbour_mean(mesh: Mesh) -> tuple[csr_array, np.ndarray]:
     """Matrix that averages over a vertex's neighbours; on a border over the border neighbours alone.
 
     Also whether each vertex may move: one without neighbours, and one where borders meet, may not.
@@ -33,7 +33,7 @@ def neighbour_mean(mesh: Mesh) -> tuple[csr_matrix, np.ndarray]:
     start, end = np.r_[found.vertices, found.vertices[:, ::-1]].T
     counts = ~on_border[start] | np.r_[border, border]
     start, end = start[counts], end[counts]
-    matrix = csr_matrix((np.ones(len(start)), (start, end)), (count, count))
+    matrix = csr_array((np.ones(len(start)), (start, end)), (count, count))
     degree = np.bincount(start, minlength=count)
     movable = (degree > 0) & (~on_border | (degree == 2))
     return (diags_array(1.0 / np.maximum(degree, 1)) @ matrix).tocsr(), movable
@@ -91,7 +91,7 @@ class Noise:
     """Around every vertex."""
 
 
-def estimate_noise(mesh: Mesh, mean: csr_matrix | None = None) -> Noise:
+def estimate_noise(mesh: Mesh, mean: csr_array | None = None) -> Noise:
     """Estimate the noise of a dense mesh, such as marching cubes make.
 
     The offset of a vertex from the mean of its neighbours, less the mean of its neighbours' offsets, cancels what is
@@ -134,7 +134,7 @@ def smooth_noise(mesh: Mesh, limit: float = 3.0, pass_band: float = 0.15) -> tup
 
 
 def _windowed_sinc(
-    mean: csr_matrix, movable: np.ndarray, places: Float[np.ndarray, "V 3"], pass_band: float
+    mean: csr_array, movable: np.ndarray, places: Float[np.ndarray, "V 3"], pass_band: float
 ) -> Float[np.ndarray, "V 3"]:
     """Sum of Chebyshev polynomials of the averaging matrix that passes low frequencies; Hamming window."""
     angle = np.arccos(1 - pass_band)

@@ -60,7 +60,7 @@ def border_half_edges(faces: Faces) -> Int32[np.ndarray, "B 2"]:
     return half_edges(faces)[border_indices(faces)]
 
 
-def boundary_loops(mesh: Mesh) -> list[Int32[np.ndarray, " L"]]:
+def boundary_loops(mesh: Mesh) -> list[Int32[np.ndarray, " _"]]:
     """Closed chains of border vertices, each in the direction of the faces beside it.
 
     Seen from outside, the missing surface lies to the right of a loop. Where a border passes twice through one vertex
@@ -72,7 +72,7 @@ def boundary_loops(mesh: Mesh) -> list[Int32[np.ndarray, " L"]]:
     return border_loops(border_half_edges(mesh.faces))
 
 
-def border_loops(border: Int32[np.ndarray, "B 2"]) -> list[Int32[np.ndarray, " L"]]:
+def border_loops(border: Int32[np.ndarray, "B 2"]) -> list[Int32[np.ndarray, " _"]]:
     """Order border half-edges into the loops that `boundary_loops` returns."""
     following = dict(zip(border[:, 0].tolist(), border[:, 1].tolist(), strict=True))
     leaving = np.bincount(border[:, 0], minlength=1)

@@ -8,22 +8,22 @@ from jaxtyping import Float, Int32
 
 from ..arrays import launch_chunked
 
-EXACT_EDGES = 100
-"""Longest loop that gets the best triangulation, which takes time with the cube of the edges; longer ones lose ears."""
+TABLE_EDGES = 100
+"""Longest loop that is triangulated by dynamic programming, whose time grows with the cube of the edges."""
 
 _FORBIDDEN = wp.constant(-2)
 _NEVER = wp.constant(1.0e30)
 
 
 def triangulate_loops(
-    loops: list[Float[np.ndarray, "L 3"]],
-    outside: list[Float[np.ndarray, "L 3"]],
-    forbidden: list[Int32[np.ndarray, "C 2"]],
-) -> list[Int32[np.ndarray, "T 3"] | None]:
+    loops: list[Float[np.ndarray, "_ 3"]],
+    outside: list[Float[np.ndarray, "_ 3"]],
+    forbidden: list[Int32[np.ndarray, "_ 2"]],
+) -> list[Int32[np.ndarray, "_ 3"] | None]:
     """Triangulate each loop with the least bend between neighbouring triangles and, of equals, the least area.
 
-    Barequet and Sharir 1995 with the weight of Liepa 2003, for loops up to `EXACT_EDGES`; the sharpest ear first
-    for longer ones.
+    Dynamic programming over stretches of the loop (Barequet and Sharir 1995) with the weight of Liepa 2003, for loops
+    up to `TABLE_EDGES`; the sharpest ear first for longer ones.
 
     Args:
         loops: Corners of every loop in the order that the triangles shall have along it, metres.
@@ -35,7 +35,7 @@ def triangulate_loops(
     """
     sizes = np.array([len(loop) for loop in loops], np.int32)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    tables = np.concatenate([[0], np.cumsum(np.where(sizes <= EXACT_EDGES, sizes.astype(np.int64) ** 2, 0))])
+    tables = np.concatenate([[0], np.cumsum(np.where(sizes <= TABLE_EDGES, sizes.astype(np.int64) ** 2, 0))])
     bans = np.concatenate([[0], np.cumsum([len(pairs) for pairs in forbidden])]).astype(np.int32)
     local = [(loop - loop.mean(axis=0)) for loop in loops]
 
