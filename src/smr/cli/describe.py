@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .demo import DemoResult
 
 
-def length(metres: float) -> str:
+def length(metres: float | int) -> str:
     """`0.42 mm`, `1.5 cm`, `2.31 m`."""
     size = abs(metres)
     if size < 0.01:
@@ -25,7 +25,7 @@ def length(metres: float) -> str:
     return f"{metres * 100:.3g} cm" if size < 1 else f"{metres:.3g} m"
 
 
-def bytes_text(count: float) -> str:
+def bytes_text(count: float | int) -> str:
     """`340 MB`, `1.2 GB`."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
