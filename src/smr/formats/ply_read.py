@@ -148,7 +148,7 @@ def _strips(element: Columns) -> tuple[np.ndarray, np.ndarray]:
 def _add_uvs(parts: Parts, vertex: Columns, face: Columns) -> None:
     """Texture coordinates a corner (`texcoord`), or a vertex (`s t` and the like)."""
     texcoord = face.get("texcoord")
-    if isinstance(texcoord, Lists) and len(texcoord.flat) >= 2:
+    if isinstance(texcoord, Lists) and len(texcoord.flat) >= 2 and len(texcoord.sizes) == len(parts.sizes):
         offset = np.cumsum(texcoord.sizes) - texcoord.sizes
         begin = np.cumsum(parts.sizes) - parts.sizes
         usable = (texcoord.sizes == 2 * parts.sizes) & (offset % 2 == 0)
@@ -177,5 +177,5 @@ def _add_materials(parts: Parts, names: list[str], face: Columns) -> None:
         materials.append(Material(Path(name).stem, texture=pixels))
     parts.materials = materials
     number = face.get("texnumber")
-    if isinstance(number, np.ndarray) and len(materials) > 1:
+    if isinstance(number, np.ndarray) and len(materials) > 1 and len(number) == len(parts.sizes):
         parts.polygon_materials = np.where((number >= 0) & (number < len(materials)), number, -1).astype(np.int64)

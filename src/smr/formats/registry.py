@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import SmrError
 from ..records import UpAxis
 from .gltf_read import read_gltf
@@ -56,7 +58,9 @@ def read_model(path: Path) -> Model:
     Raises:
         SmrError: The ending is unknown, the file is missing or damaged, or it has no faces.
     """
-    return format_of(path).read(path)
+    form = format_of(path)
+    with np.errstate(all="ignore"):  # numbers of damaged files overflow; what they lead to is checked
+        return form.read(path)
 
 
 def read_mesh(path: Path) -> AnyMesh:

@@ -1,46 +1,32 @@
-"""USD reader: `.usda`, `.usdc`, `.usd` and `.usdz`; all meshes of the stage in its world frame, in metres."""
+"""USD reader: `.usda`, `.usdc`, `.usd` and `.usdz`, read in a process of its own.
+
+Pixar's library parses in C++ and ends the process, or never comes back, on some damaged files. So a child process
+reads the stage under limits of time and memory, and hands the mesh over as arrays in a file.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pxr import Tf, Usd, UsdGeom, UsdUtils
 
 from ..errors import SmrError
-from ..records import Finding
-from .build import build_model, no_faces
-from .colors import srgb_bytes
+from ..records import Finding, Material, Mesh, TexturedMesh
 from .files import damaged, read_bytes
-from .model import Model
-from .pieces import Piece, join
-from .usd_layers import open_layer
-from .usd_materials import MaterialReader
+from .model import Model, geometry
 
-_WHEN = Usd.TimeCode.EarliestTime()
-_MOST_PRIMS = 1_000_000
-_MOST_CORNERS = 1_000_000_000
-_STARTS = {b"PXR-USDC": "usdc", b"#usda 1.": "usda", b"PK\x03\x04": "usdz"}
-
-
-@dataclass
-class _Scene:
-    path: Path
-    findings: list[Finding]
-    materials: MaterialReader
-    places: Any
-    """UsdGeom.XformCache."""
-    pieces: list[Piece] = field(default_factory=list)
-    points: int = 0
-    corners: int = 0
-
-    def warn(self, text: str) -> None:
-        """Add a finding once."""
-        if all(finding.cause != text for finding in self.findings):
-            self.findings.append(Finding("warning", text))
+_SECONDS = 60
+"""CPU seconds that a small file may take; a second more for each megabyte."""
+_MEMORY = 4 << 30
+"""Bytes of address space that a small file may take; 32 more for each of its bytes."""
+_STARTS = (b"PXR-USDC", b"#usda 1.", b"PK\x03\x04")
+_CHILD = "import sys; sys.path[:] = sys.argv[1].split(chr(10)); from smr.formats.usd_read import serve; serve()"
 
 
 def read_usd(path: Path) -> Model:
@@ -52,179 +38,87 @@ def read_usd(path: Path) -> Model:
     Raises:
         SmrError: The file is damaged, refers to files outside its folder, or has no meshes.
     """
-    head = read_bytes(path)[:8]
-    if not any(head.startswith(start) for start in _STARTS):
+    data = read_bytes(path)
+    if not data.startswith(_STARTS):
         raise damaged(path, "it does not begin as a USD file")
-    delegate = UsdUtils.CoalescingDiagnosticDelegate()  # keeps the library's warnings off the terminal
+    seconds = _SECONDS + len(data) // 1_000_000
+    memory = _MEMORY + 32 * len(data)
+    with tempfile.TemporaryDirectory(prefix="smr-") as folder:
+        result = Path(folder) / "model.npz"
+        command = [sys.executable, "-c", _CHILD, "\n".join(sys.path)]
+        command += [str(path), str(result), str(seconds), str(memory)]
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=10 * seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise damaged(path, f"USD does not finish reading it within {10 * seconds} seconds") from error
+        if done.returncode or not result.exists():
+            said = f"USD fails on it, or needs more than {seconds} s or {memory / 1e9:.0f} GB"
+            raise damaged(path, said)
+        return _unpack(result)
+
+
+def serve() -> None:
+    """The child: read the file, write the model or the refusal."""
+    path, result = Path(sys.argv[2]), Path(sys.argv[3])
+    _limit(int(sys.argv[4]), int(sys.argv[5]))
+    from .usd_stage import read_stage  # after the limits
+
+    arrays: dict[str, Any]
     try:
-        return _read(path)
-    except (Tf.ErrorException, UnicodeDecodeError) as error:
-        raise damaged(path, f"USD cannot read it ({_reason(error)})") from error
-    finally:
-        delegate.TakeUncoalescedDiagnostics()
-        del delegate
+        with np.errstate(all="ignore"):
+            arrays = _pack(read_stage(path))
+    except SmrError as error:
+        arrays = {"about": _json({"error": [error.cause, error.cure]})}
+    with open(result, "wb") as file:
+        np.savez(file, **arrays)
 
 
-def _reason(error: Exception) -> str:
-    """What USD says itself, without where in its source it says so."""
-    text = " ".join(str(error).split())
-    said = re.search(r" : '(.+?)'(?: Error in|$)", text)
-    return (said.group(1) if said else text)[:160]
-
-
-def _read(path: Path) -> Model:
-    layer = open_layer(path)
-    stage = Usd.Stage.Open(layer)
-    if stage is None:
-        raise damaged(path, "USD cannot read it")
-    findings: list[Finding] = []
-    scene = _Scene(path, findings, MaterialReader(path, findings), UsdGeom.XformCache(_WHEN))
-    predicate = Usd.TraverseInstanceProxies(Usd.PrimDefaultPredicate)
-    for count, prim in enumerate(Usd.PrimRange.Stage(stage, predicate)):
-        if count > _MOST_PRIMS:
-            raise SmrError(f"{path} has more than a million prims.", "Export the one model that you need.")
-        if prim.IsA(UsdGeom.PointInstancer):
-            scene.warn("Point instancers are left out.")
-        elif prim.IsA(UsdGeom.Points):
-            points = UsdGeom.Points(prim).GetPointsAttr().Get(_WHEN)
-            scene.points += 0 if points is None else len(points)
-        elif prim.IsA(UsdGeom.Mesh) and _is_shown(prim):
-            _add_mesh(scene, UsdGeom.Mesh(prim))
-    if not scene.pieces:
-        raise no_faces(path, scene.points)
-    parts = join(path, scene.pieces, scene.materials.materials, findings)
-    parts.vertices = parts.vertices * UsdGeom.GetStageMetersPerUnit(stage)
-    parts.world_up = "z" if UsdGeom.GetStageUpAxis(stage) == UsdGeom.Tokens.z else "y"
-    return build_model(parts)
-
-
-def _is_shown(prim: Usd.Prim) -> bool:
-    imageable = UsdGeom.Imageable(prim)
-    purpose = imageable.ComputePurpose()
-    return bool(
-        imageable.ComputeVisibility(_WHEN) != UsdGeom.Tokens.invisible
-        and purpose in (UsdGeom.Tokens.default_, UsdGeom.Tokens.render)
-    )
-
-
-def _array(value: Any, width: int, dtype: Any) -> np.ndarray:
-    """A USD array as NumPy; empty where it is not set."""
-    if value is None or not len(value):
-        return np.zeros((0, width) if width else 0, dtype)
-    return np.array(value, dtype)
-
-
-def _add_mesh(scene: _Scene, mesh: UsdGeom.Mesh) -> None:
-    vertices = _array(mesh.GetPointsAttr().Get(_WHEN), 3, np.float64)
-    sizes = _array(mesh.GetFaceVertexCountsAttr().Get(_WHEN), 0, np.int64)
-    loops = _array(mesh.GetFaceVertexIndicesAttr().Get(_WHEN), 0, np.int64)
-    name = mesh.GetPath()
-    if not len(sizes):
-        scene.points += len(vertices)
-        return
-    if sizes.min() < 0 or sizes.sum() != len(loops):
-        raise damaged(scene.path, f"the faces of {name} do not fit its indices")
-    if len(loops) and (loops.min() < 0 or loops.max() >= len(vertices)):
-        raise damaged(scene.path, f"a face of {name} refers to vertex {loops.max()} of {len(vertices)}")
-    scene.corners += len(loops)
-    if scene.corners > _MOST_CORNERS:
-        raise SmrError(f"{scene.path} repeats meshes to over a billion corners.", "Export the one model you need.")
-    if mesh.GetSubdivisionSchemeAttr().Get(_WHEN) not in (UsdGeom.Tokens.none, None):
-        scene.warn("Subdivision surfaces are read as their cage.")
-    piece = Piece(vertices, loops, sizes)
-    binding = scene.materials.bind(mesh, len(sizes))
-    piece.materials = binding.polygons
-    _add_uvs(piece, mesh, binding.primvar)
-    _add_colors(piece, mesh)
-    _add_normals(piece, mesh)
-    _place(piece, np.array(scene.places.GetLocalToWorldTransform(mesh.GetPrim())))
-    left_handed = mesh.GetOrientationAttr().Get(_WHEN) == UsdGeom.Tokens.leftHanded
-    if left_handed != (np.linalg.det(np.array(scene.places.GetLocalToWorldTransform(mesh.GetPrim()))[:3, :3]) < 0):
-        _reverse(piece)
-    scene.pieces.append(piece)
-
-
-def _place(piece: Piece, row_matrix: np.ndarray) -> None:
-    """Move to the world frame. USD multiplies rows from the left, in double precision."""
-    turn = row_matrix[:3, :3]
-    piece.vertices = piece.vertices @ turn + row_matrix[3, :3]
-    if piece.normals is not None:
-        scale = abs(np.linalg.det(turn)) ** (1 / 3)
-        piece.normals = piece.normals @ np.linalg.inv(turn / scale).T if scale > 0 else None
-
-
-def _reverse(piece: Piece) -> None:
-    """Turn the winding of each polygon: its corners the other way round."""
-    first = np.cumsum(piece.sizes) - piece.sizes
-    within = np.arange(len(piece.loops)) - np.repeat(first, piece.sizes)
-    mirrored = np.repeat(first + piece.sizes - 1, piece.sizes) - within
-    piece.loops = piece.loops[mirrored]
-    piece.uv_loops = None if piece.uv_loops is None else piece.uv_loops[mirrored]
-    piece.normal_loops = None if piece.normal_loops is None else piece.normal_loops[mirrored]
-
-
-def _corner_index(piece: Piece, interpolation: str, indices: Any, count: int) -> np.ndarray | None:
-    """For each corner its entry of a primvar with `count` values; -1 where the primvar is too short."""
-    if interpolation == UsdGeom.Tokens.faceVarying:
-        index = np.arange(len(piece.loops))
-    elif interpolation in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying):
-        index = piece.loops
-    elif interpolation == UsdGeom.Tokens.uniform:
-        index = np.repeat(np.arange(len(piece.sizes)), piece.sizes)
-    elif interpolation == UsdGeom.Tokens.constant:
-        index = np.zeros(len(piece.loops), np.int64)
-    else:
-        return None
-    table = _array(indices, 0, np.int64)
-    if len(table):
-        index = np.where(index < len(table), table[np.minimum(index, len(table) - 1)], -1)
-    return np.where((index >= 0) & (index < count), index, -1)
-
-
-def _primvar(piece: Piece, primvar: Any, width: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Values of a primvar and the entry of each corner; None where it is not there."""
-    if not primvar or not primvar.HasValue():
-        return None
-    value = primvar.Get(_WHEN)
+def _limit(seconds: int, memory: int) -> None:
     try:
-        values = _array(value, width, np.float64)
-    except (TypeError, ValueError):
-        return None
-    if values.ndim != 2 or values.shape[1] != width or not len(values):
-        return None
-    index = _corner_index(piece, primvar.GetInterpolation(), primvar.GetIndices(_WHEN), len(values))
-    return None if index is None else (values, index)
-
-
-def _add_uvs(piece: Piece, mesh: UsdGeom.Mesh, name: str) -> None:
-    api = UsdGeom.PrimvarsAPI(mesh)
-    names = [name, "st", "UVMap", "st0"]
-    names += [primvar.GetPrimvarName() for primvar in api.GetPrimvars() if "texCoord2" in str(primvar.GetTypeName())]
-    for candidate in dict.fromkeys(names):
-        found = _primvar(piece, api.GetPrimvar(candidate), 2)
-        if found is not None:
-            piece.uvs, piece.uv_loops = found
-            return
-
-
-def _add_normals(piece: Piece, mesh: UsdGeom.Mesh) -> None:
-    found = _primvar(piece, UsdGeom.PrimvarsAPI(mesh).GetPrimvar("normals"), 3)
-    if found is None:
-        values = _array(mesh.GetNormalsAttr().Get(_WHEN), 3, np.float64)
-        index = _corner_index(piece, mesh.GetNormalsInterpolation(), None, len(values))
-        found = None if index is None or not len(values) else (values, index)
-    if found is not None:
-        piece.normals, piece.normal_loops = found
-
-
-def _add_colors(piece: Piece, mesh: UsdGeom.Mesh) -> None:
-    """Vertex colours; where they differ between the corners of a vertex one of them is taken."""
-    primvar = mesh.GetDisplayColorPrimvar()
-    if primvar and primvar.GetInterpolation() == UsdGeom.Tokens.constant:
-        return  # a hint for drawing a whole mesh, not a scan's colours
-    found = _primvar(piece, primvar, 3)
-    if found is None or not (found[1] >= 0).all():
+        import resource
+    except ImportError:  # Windows: the parent's clock alone
         return
-    values, index = found
-    piece.colors = np.full((len(piece.vertices), 3), 255, np.uint8)
-    piece.colors[piece.loops] = srgb_bytes(values)[index]
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _json(value: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _pack(model: Model) -> dict[str, np.ndarray]:
+    mesh = geometry(model.mesh)
+    arrays = {"vertices": mesh.vertices, "faces": mesh.faces, "normals": mesh.normals, "colors": mesh.colors}
+    about: dict[str, Any] = {"up": model.world_up, "findings": [asdict(finding) for finding in model.findings]}
+    if isinstance(model.mesh, TexturedMesh):
+        arrays |= {"uvs": model.mesh.uvs, "face_uvs": model.mesh.face_uvs, "chosen": model.mesh.face_materials}
+        about["materials"] = [
+            [material.name, material.base_color, material.roughness, material.metallic]
+            for material in model.mesh.materials
+        ]
+        arrays |= {f"texture{i}": material.texture for i, material in enumerate(model.mesh.materials)}
+    return {"about": _json(about)} | {name: array for name, array in arrays.items() if array is not None}
+
+
+def _unpack(path: Path) -> Model:
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    about = json.loads(arrays["about"].tobytes())
+    if "error" in about:
+        raise SmrError(*about["error"])
+    mesh: Any = Mesh(arrays["vertices"], arrays["faces"], arrays.get("normals"), arrays.get("colors"))
+    if "uvs" in arrays:
+        materials = tuple(
+            Material(name, tuple(color), arrays.get(f"texture{i}"), roughness, metallic)
+            for i, (name, color, roughness, metallic) in enumerate(about["materials"])
+        )
+        mesh = TexturedMesh(mesh, arrays["uvs"], arrays["face_uvs"], materials, arrays.get("chosen"))
+    return Model(mesh, about["up"], tuple(Finding(**finding) for finding in about["findings"]))
