@@ -222,7 +222,8 @@ CLUES: tuple[Clue, ...] = (
     clue(
         r"CUDA_HOME (environment variable )?(is not set|not set|does not exist|undefined)|"
         r"CUDA_HOME environment|nvcc(\.exe)?['\"]?:? (command )?not (found|recognized)|"
-        r"no such file[^\n]*\bnvcc\b|(could not|failed to|unable to|cannot|can't) (find|"
+        r"no such file[^\n]*\bnvcc\b|\bnvcc(\.exe)?['\" ][^\n]*(no such file|cannot find|not found)|"
+        r"(could not|failed to|unable to|cannot|can't) (find|"
         r"locate)[^\n]{0,30}\bnvcc|nvcc (was|is) not (found|installed|available)|could ?n[o']t find CUDA\b|"
         r"CUDA_TOOLKIT_ROOT_DIR|no CMAKE_CUDA_COMPILER|failed to find nvcc|CUDA toolkit (was )?not found|"
         r"bin/nvcc['\"]?: no such|specify CUDA_HOME|without nvcc",
@@ -345,7 +346,7 @@ CLUES: tuple[Clue, ...] = (
     means(
         r"submodules?\b[^\n]*(update|init|missing|empty|not)|clone[^\n]*--recurs|--recurs(e|ive)|"
         r"does not contain a CMakeLists|third[_-]?party[\\/][^\n]*(no such file|does not exist|not found)|"
-        r"(no such file|not found)[^\n]*third[_-]?party",
+        r"(no such file|not found|cannot find)[^\n]*(third[_-]?party|extern(al)?s?[\\/]|dependencies[\\/])",
         "submodules_missing",
         0.8,
         "the sources of a git submodule are not there",

@@ -277,8 +277,8 @@ def _missing_version(match: Match[str], situation: Situation) -> Iterable[Verdic
 
 CLUES: tuple[Clue, ...] = (
     clue(
-        r"(?:undefined symbol|symbol lookup error[^\n]*|symbol not found in flat namespace|undefined reference to)"
-        r"\s*:?\s*[`'\"(]*(?P<name>[A-Za-z_][\w$]*(?:\.\w+)*)(?:[^\n]{0,8}?version (?P<version>[\w.+-]+))?",
+        r"(?:undefined symbol|symbol not found in flat namespace|undefined reference to)"
+        r"\s*:?[\s`'\"(*]*(?P<name>[A-Za-z_][\w$]*(?:\.\w+)*)(?:[^\n]{0,8}?version (?P<version>[\w.+-]+))?",
         _undefined_symbol,
     ),
     clue(

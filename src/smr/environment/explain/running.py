@@ -62,7 +62,8 @@ def _system_driver_mismatch(match: Match[str], situation: Situation) -> Iterable
 
 def _no_gpu(match: Match[str], situation: Situation) -> Iterable[Verdict]:
     """No GPU is seen: by torch alone, or in this place at all."""
-    smi_works = situation.says(
+    on_the_host = situation.container and situation.says(r"host\b[^\n]{0,20}nvidia-smi|nvidia-smi[^\n]{0,40}\bhost")
+    smi_works = not on_the_host and situation.says(
         r"nvidia-smi\b[^\n]{0,40}\b(works|fine|ok|shows|sees|output|correct|normal|lists|recogni)"
     )
     if situation.torch_is_cpu_build or smi_works:
@@ -81,10 +82,12 @@ def _no_gpu(match: Match[str], situation: Situation) -> Iterable[Verdict]:
 
 
 def _cuda_does_not_start(match: Match[str], situation: Situation) -> Iterable[Verdict]:
-    yield Verdict("container_cuinit", 0.88 if situation.container else 0.55, "cuInit fails though the driver is there")
+    if situation.says(r"\b80[234]\b|no CUDA-capable|too old|insufficient"):
+        return  # the error has a code with a cause of its own
+    yield Verdict("container_cuinit", 0.85 if situation.container else 0.55, "cuInit fails though the driver is there")
     yield Verdict("driver_library_mismatch", 0.5, "the driver's parts may not fit each other")
     if situation.container:
-        yield Verdict("container_no_gpu_flag", 0.5, "the container may lack the GPU's devices")
+        yield Verdict("container_no_gpu_flag", 0.45, "the container may lack the GPU's devices")
 
 
 def _built_without_cuda(match: Match[str], situation: Situation) -> Iterable[Verdict]:
@@ -132,11 +135,15 @@ def _no_wheel(match: Match[str], situation: Situation) -> Iterable[Verdict]:
         yield Verdict("no_wheel_for_python", 0.93, f"{package} has wheels up to Python {newest}, this is {python}")
         yield Verdict("no_wheel_for_torch_cuda", 0.6, "no wheel for this torch and CUDA")
         return
-    new_python = versions.at_least(python, "3.13") and package != "torch"
+    new_python = versions.at_least(python, "3.13") or versions.below(python, "3.9")
     yield Verdict(
         "no_wheel_for_torch_cuda", 0.75, f"no page of {package} wheels for this torch and CUDA (or its name is wrong)"
     )
-    yield Verdict("no_wheel_for_python", 0.8 if new_python or package == "torch" else 0.6, "no wheel for this Python")
+    yield Verdict(
+        "no_wheel_for_python",
+        0.8 if (new_python and package != "kaolin") or package == "torch" else 0.6,
+        "no wheel for this Python",
+    )
     yield Verdict("kaolin_torch_range", 0.3, "the release may not accept this torch")
 
 
@@ -210,7 +217,9 @@ CLUES: tuple[Clue, ...] = (
     ),
     clue(
         r"CUDA driver initialization failed|CUDA unknown error|CUDA_ERROR_UNKNOWN|cuInit[^\n]*(fail|error|"
-        r"return)|Failed to initialize NVML: Unknown Error|CUDA_ERROR_NOT_INITIALIZED|initialization error",
+        r"return)|Failed to initialize NVML: Unknown Error|CUDA_ERROR_NOT_INITIALIZED|"
+        r"initialization error|cudaGetDeviceCount(\(\))?[^\n]{0,20}(return|fail|error)|"
+        r"named symbol not found|Unexpected error from cudaGetDeviceCount",
         _cuda_does_not_start,
     ),
     means(
@@ -235,13 +244,14 @@ CLUES: tuple[Clue, ...] = (
     ),
     clue(
         r"no module named ['\"]?torch['\"]?(?![\w.])|torch (is|was) not (found|installed)|"
-        r"please install (py)?torch (first|before)|requires (py)?torch to be installed|no torch in",
+        r"(please )?install (py)?torch (first|before)|requires (py)?torch to be installed|no torch in|"
+        r"torch (must|should|has to|needs to) be (pre-?)?installed",
         _no_torch,
     ),
     clue(r"no module named ['\"]?(?P<module>(?!torch\b|pxr\b|pkg_resources\b|ninja\b)\w+)", _missing_module),
     means(
         r"no module named ['\"]?pkg_resources|import name ['\"]?packaging['\"]? from ['\"]?pkg_resources|"
-        r"pkg_resources[^\n]*(removed|missing|not found|has no attribute)|setuptools[^\n]*(82|>=? ?8[0-9])|"
+        r"pkg_resources[^\n]*(removed|missing|not found|has no attribute|Error)|setuptools[^\n]*(82|>=? ?8[0-9])|"
         r"pkgutil[^\n]*ImpImporter",
         "pkg_resources_removed",
         0.92,
@@ -281,7 +291,8 @@ CLUES: tuple[Clue, ...] = (
         "this release does not accept the installed torch",
     ),
     means(
-        r"__cuda\b[^\n]*(missing|not|absent|==?|>=)|nothing provides __cuda|CONDA_OVERRIDE_CUDA|virtual package",
+        r"__cuda\b[^\n]*(missing|not|absent|==?|>=|candidates|for which)|requires __cuda|"
+        r"nothing provides __cuda|CONDA_OVERRIDE_CUDA|virtual package",
         "conda_virtual_package_missing",
         0.9,
         "the solver sees no __cuda where no GPU is visible",
@@ -317,8 +328,9 @@ CLUES: tuple[Clue, ...] = (
     ),
     means(
         r"eglInitialize|eglGetDisplay|eglQuery\w*|\bEGL\b[^\n]*(fail|error|not|cannot|unable|invalid|"
-        r"missing|no )|(fail|cannot|could not|unable)[^\n]*\b(EGL|GL|OpenGL|GLX|GLFW) ?(context|display|"
-        r"library|init\w*)?|GLFW ?error|GLEW|(connect|open)[^\n]*(display|X server)|PYOPENGL_PLATFORM|"
+        r"missing|no )|(fail|cannot|could not|unable)[^\n]*\b(EGL|GL|OpenGL|GLX|GLFW)\b|"
+        r"pyglet[^\n]*(Error|Exception)|_create_shadow_window|OpenGL\.error|GLFW ?error|GLEW|(connect|"
+        r"open)[^\n]*(display|X server)|PYOPENGL_PLATFORM|"
         r"osmesa|glutil\.cpp|libGL error|MESA-LOADER|swrast|libgl1|"
         r"DISPLAY (environment )?(variable )?(is )?not set|NoSuchDisplay",
         "gl_egl_missing",
