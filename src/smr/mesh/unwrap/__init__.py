@@ -11,22 +11,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int32
+from jaxtyping import Float32, Int32, Int64
 
 from ...errors import SmrError
 from ...progress import Track, step, untracked
 from ...records import Mesh
 from .check import MAX_STRETCH
 from .outlines import Outlines, turn_upright
-from .pack import Grid, Packing, apply, choose_grid, fill, pack
+from .pack import MANY, Grid, Packing, apply, choose_grid, fill, pack
 from .segment import segment
-from .surface import build_surface, cut_charts, triangle_areas
+from .surface import Surface, build_surface, cut_charts, triangle_areas
 
 __all__ = ["MAX_SIZE", "MAX_STRETCH", "Atlas", "unwrap"]
 
 MAX_SIZE = 8192
 """Largest texture side, pixels."""
 DEFAULT_SIZE = 2048
+POSES = 2
+"""Angles, between quarter turns, at which the packing tries a chart."""
 
 
 @dataclass(frozen=True)
@@ -78,22 +80,43 @@ def unwrap(
     _check_arguments(mesh, size, gutter, texel)
     surface = build_surface(mesh.vertices.astype(np.float64), mesh.faces)
     labels, corners = segment(surface, track)
-    cut = cut_charts(surface.twins, labels, np.arange(len(labels)))
-    outlines = turn_upright(cut, corners)
+    guests, hosts = _guests(surface, labels)
+    chosen = np.setdiff1d(np.arange(len(labels)), guests)
+    cut = cut_charts(surface.twins, labels, chosen)
+    outlines = turn_upright(cut, corners[chosen], POSES if cut.count < MANY else 1)
     with step(track, "packing charts"):
         grid, packing = _pack(outlines, surface.scale, size, gutter, texel)
     pixels = apply(outlines, grid, packing)
     uvs = np.zeros((len(cut.vertex_charts), 2))
     uvs[cut.faces[outlines.order]] = pixels / grid.size
+    face_uvs, face_charts = np.zeros((len(labels), 3), np.int32), np.zeros(len(labels), np.int32)
+    face_uvs[chosen], face_charts[chosen] = cut.faces, cut.charts
+    face_uvs[guests], face_charts[guests] = face_uvs.ravel()[hosts][:, None], face_charts[hosts // 3]
     return Atlas(
         uvs=np.clip(uvs, 0, 1).astype(np.float32),
-        face_uvs=cut.faces,
-        face_charts=cut.charts,
+        face_uvs=face_uvs,
+        face_charts=face_charts,
         charts=cut.count,
         size=grid.size,
         utilisation=float(triangle_areas(pixels).sum() / grid.size**2),
         texels_per_metre=packing.scale / surface.scale,
     )
+
+
+def _guests(
+    surface: Surface, labels: Int32[np.ndarray, " F"]
+) -> tuple[Int64[np.ndarray, " N"], Int64[np.ndarray, " N"]]:
+    """Faces without area that hang together with nothing, and corners of others at a vertex of theirs.
+
+    They take the point of that corner, and no room in the texture.
+    """
+    lone = (surface.areas <= 1e-9) & (np.bincount(labels)[labels] == 1)
+    corner_at = np.full(len(surface.vertices), -1, np.int64)
+    others = np.flatnonzero(~lone)
+    corner_at[surface.faces[others].ravel()] = (3 * others[:, None] + np.arange(3)).ravel()
+    guests = np.flatnonzero(lone)
+    hosts = corner_at[surface.faces[guests]].max(axis=1)
+    return guests[hosts >= 0], hosts[hosts >= 0]
 
 
 def _check_arguments(mesh: Mesh, size: int | None, gutter: int, texel: float | None) -> None:
@@ -120,11 +143,11 @@ def _check_arguments(mesh: Mesh, size: int | None, gutter: int, texel: float | N
 def _pack(
     outlines: Outlines, metres: float, size: int | None, gutter: int, texel: float | None
 ) -> tuple[Grid, Packing]:
-    charts = len(outlines.extent)
+    charts = len(outlines.face_start) - 1
     if texel is None:
         return _fill(outlines, choose_grid(size or DEFAULT_SIZE, gutter, charts))
     scale = metres / texel
-    needed = max(np.sqrt(outlines.area / 0.85) * scale, float(outlines.extent.max()) * scale / 1.4)
+    needed = max(np.sqrt(outlines.area / 0.85) * scale, float(outlines.extent[0].max()) * scale / 1.4)
     while True:
         grid = choose_grid(_round_size(needed), gutter, charts)
         if needed > MAX_SIZE:
@@ -147,7 +170,7 @@ def _round_size(pixels: float) -> int:
 
 def _fill(outlines: Outlines, grid: Grid) -> tuple[Grid, Packing]:
     """The largest scale that fits, if each chart can have a pixel of its own."""
-    charts = len(outlines.extent)
+    charts = len(outlines.face_start) - 1
     packing = fill(outlines, grid) if grid.side > 0 and charts * grid.pitch**2 < grid.size**2 else None
     if packing is not None:
         return grid, packing

@@ -17,28 +17,32 @@ FINE_ANGLES = np.deg2rad(np.arange(-1.5, 1.6, 0.25))
 class Outlines:
     """Charts in their own planes, lower left corner at the origin, faces ordered by chart."""
 
-    corners: Float64[np.ndarray, "F 3 2"]
+    corners: Float64[np.ndarray, "P F 3 2"]
+    """In each pose: in the smallest rectangle first, then turned from there."""
     order: Int64[np.ndarray, " F"]
     """The mesh's face that each of these is."""
     face_start: Int32[np.ndarray, " C1"]
     """First face of each chart, and the end."""
-    extent: Float64[np.ndarray, "C 2"]
+    extent: Float64[np.ndarray, "P C 2"]
     area: float
     """Of all triangles."""
 
 
-def turn_upright(cut: Cut, corners: Float64[np.ndarray, "F 3 2"]) -> Outlines:
+def turn_upright(cut: Cut, corners: Float64[np.ndarray, "F 3 2"], poses: int = 1) -> Outlines:
     """Turn each chart to the rectangle of least area among close-spaced angles and its longest border edge's own."""
     order = np.argsort(cut.charts, kind="stable")
     chart = cut.charts[order]
     face_start = np.searchsorted(chart, np.arange(cut.count + 1)).astype(np.int32)
     points = corners[order, :, 0] + 1j * corners[order, :, 1]
     angle, _ = _smallest_rectangles(points, cut.twins[order] < 0, chart, face_start)
-    turned = points * np.exp(1j * angle)[chart][:, None]
-    low = np.stack([np.minimum.reduceat(part.min(axis=1), face_start[:-1]) for part in (turned.real, turned.imag)], 1)
-    placed = np.stack([turned.real, turned.imag], axis=2) - low[chart][:, None, :]
-    extent = np.maximum.reduceat(placed.max(axis=1), face_start[:-1], axis=0)
-    return Outlines(placed, order, face_start, extent, float(triangle_areas(placed).sum()))
+    placed, extents = [], []
+    for pose in range(poses):
+        turned = points * np.exp(1j * (angle + pose * np.pi / 2 / poses))[chart][:, None]
+        pair = np.stack([turned.real, turned.imag], axis=2)
+        pair -= np.minimum.reduceat(pair.min(axis=1), face_start[:-1], axis=0)[chart][:, None, :]
+        placed.append(pair)
+        extents.append(np.maximum.reduceat(pair.max(axis=1), face_start[:-1], axis=0))
+    return Outlines(np.stack(placed), order, face_start, np.stack(extents), float(triangle_areas(placed[0]).sum()))
 
 
 def _smallest_rectangles(

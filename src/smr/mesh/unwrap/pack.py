@@ -27,9 +27,9 @@ class Packing:
     """Where each chart's box lies, in cells from the texture's lower left corner inside the margin."""
 
     place: Int32[np.ndarray, "C 3"]
-    """Column, row, quarter turns."""
-    box: Int32[np.ndarray, "C 2"]
-    """Width and height in cells before turning."""
+    """Column, row, 4 × pose + quarter turns."""
+    box: Int32[np.ndarray, "P C 2"]
+    """Width and height in cells before the quarter turns."""
     scale: float
     """Pixels per unit."""
     top: int
@@ -71,22 +71,21 @@ def choose_grid(size: int, gutter: int, charts: int) -> Grid:
 
 def pack(outlines: Outlines, grid: Grid, scale: float, rows: int) -> Packing | None:
     """Pack at a scale (pixels per unit) into the grid's width and so many rows; None if it does not fit."""
-    count = len(outlines.extent)
+    poses, count = outlines.extent.shape[:2]
     per_cell = scale / grid.cell
     box = np.maximum(np.ceil(outlines.extent * per_cell - 1e-9), 1).astype(np.int64)
-    if box.min(axis=1).max() > min(grid.side, rows) or box.max() > max(grid.side, rows):
+    upright = box[0]
+    if outlines.area * per_cell**2 > grid.side * rows or upright.prod(axis=1).sum() > 8 * grid.side * rows:
         return None
-    if box.prod(axis=1).sum() > 8 * grid.side * rows:
-        return None
-    start = np.concatenate([[0], np.cumsum(box.prod(axis=1))])
+    start = np.concatenate([[0], np.cumsum(box.prod(axis=2).ravel())])
     bitmap = wp.zeros(int(start[-1]), dtype=wp.uint8, device="cpu")
-    corners = wp.array(outlines.corners * per_cell, dtype=wp.vec2d, device="cpu")
+    corners = wp.array(outlines.corners.reshape(-1, 3, 2) * per_cell, dtype=wp.vec2d, device="cpu")
     face_start = wp.array(outlines.face_start.astype(np.int32), dtype=wp.int32, device="cpu")
-    boxes = wp.array(box.astype(np.int32), dtype=wp.int32, device="cpu")
+    boxes = wp.array(box.reshape(-1, 2).astype(np.int32), dtype=wp.int32, device="cpu")
     starts = wp.array(start, dtype=wp.int64, device="cpu")
-    launch_chunked(_rasterise, count, [corners, face_start, boxes, starts], outputs=[bitmap], device="cpu")
-    order = np.lexsort((np.arange(count), -box.prod(axis=1), -box.max(axis=1))).astype(np.int32)
-    longest, cells = int(box.max()), int(box.prod(axis=1).max())
+    launch_chunked(_rasterise, poses * count, [corners, face_start, boxes, starts], outputs=[bitmap], device="cpu")
+    order = np.lexsort((np.arange(count), -upright.prod(axis=1), -upright.max(axis=1))).astype(np.int32)
+    longest, cells = int(box.max()), int(box.prod(axis=2).max())
     place = wp.full((count, 3), -1, dtype=wp.int32, device="cpu")
     top = wp.zeros(1, dtype=wp.int32, device="cpu")
     inputs = [
@@ -111,7 +110,7 @@ def pack(outlines: Outlines, grid: Grid, scale: float, rows: int) -> Packing | N
 def fill(outlines: Outlines, grid: Grid, rounds: int = 6) -> Packing | None:
     """Pack at the largest scale that is found to fit the square; None if none does."""
     scale = float(np.sqrt(0.75 * (grid.side * grid.cell) ** 2 / max(outlines.area, 1e-12)))
-    scale = min(scale, grid.side * grid.cell / max(float(outlines.extent.max()), 1e-12))
+    scale = min(scale, 1.4 * grid.side * grid.cell / max(float(outlines.extent[0].max()), 1e-12))
     best: Packing | None = None
     lowest_failure = np.inf
     for _ in range(40):
@@ -140,10 +139,10 @@ def fill(outlines: Outlines, grid: Grid, rounds: int = 6) -> Packing | None:
 
 def apply(outlines: Outlines, grid: Grid, packing: Packing) -> Float64[np.ndarray, "F 3 2"]:
     """Corners in pixels from the texture's lower left corner."""
-    chart = np.repeat(np.arange(len(packing.box)), np.diff(outlines.face_start))
-    x, y = np.moveaxis(outlines.corners * packing.scale, 2, 0)
-    width, height = (packing.box[chart].T * grid.cell)[:, :, None]
-    turn = packing.place[chart, 2][:, None]
+    chart = np.repeat(np.arange(len(packing.place)), np.diff(outlines.face_start))
+    pose, turn = packing.place[chart, 2] // 4, packing.place[chart, 2][:, None] % 4
+    x, y = np.moveaxis(outlines.corners[pose, np.arange(len(chart))] * packing.scale, 2, 0)
+    width, height = (packing.box[pose, chart].T * grid.cell)[:, :, None]
     turned = np.stack(
         [
             np.choose(turn, [x, height - y, width - x, y]),
@@ -176,7 +175,9 @@ def _rasterise(
     chart = base + wp.tid()
     width = box[chart, 0]
     height = box[chart, 1]
-    for f in range(face_start[chart], face_start[chart + 1]):
+    count = face_start.shape[0] - 1
+    first = (chart // count) * face_start[count]
+    for f in range(first + face_start[chart % count], first + face_start[chart % count + 1]):
         low = wp.min(corners[f, 0], wp.min(corners[f, 1], corners[f, 2]))
         high = wp.max(corners[f, 0], wp.max(corners[f, 1], corners[f, 2]))
         for y in range(
@@ -296,6 +297,82 @@ def _take(gap: wp.array2d(dtype=wp.int16), y: int, begin: int, end: int):
 
 @wp.func
 @no_type_check
+def _search(
+    gap: wp.array2d(dtype=wp.int16),
+    box: wp.array2d(dtype=wp.int32),
+    posed: int,
+    turn: int,
+    floor: int,
+    below: int,
+    row_start: wp.array2d(dtype=wp.int32),
+    runs: wp.array2d(dtype=wp.vec2i),
+):
+    """The lowest, then leftmost place that ends under `below`: column, row, end, look-ups; end is `below` if none."""
+    rows = gap.shape[0]
+    which = turn % 2
+    w = box[posed, which]
+    h = box[posed, 1 - which]
+    mirror = turn == 1 or turn == 2
+    work = wp.int32(0)
+    hot = wp.int32(0)
+    y = wp.int32(floor)
+    while y + h < below and y + h <= rows:
+        x = wp.int32(0)
+        while x + w <= gap.shape[1]:
+            r = wp.int32(hot)
+            tried = wp.int32(0)
+            leap = wp.int32(0)
+            while tried < h and leap == 0:
+                row = wp.int32(r)
+                if turn >= 2:
+                    row = h - 1 - r
+                leap = _leap(gap, x, y + r, row, w, mirror, which, row_start, runs)
+                tried = tried + 1
+                if leap == 0:
+                    r = r + 1
+                    if r == h:
+                        r = wp.int32(0)
+            work = work + tried
+            if leap == 0:
+                return wp.vec4i(x, y, y + h, work)
+            hot = wp.int32(r)  # the row that was in the way likely is again
+            x = x + leap
+        y = y + 1
+    return wp.vec4i(-1, -1, below, work)
+
+
+@wp.func
+@no_type_check
+def _settle(
+    gap: wp.array2d(dtype=wp.int16),
+    x: int,
+    y: int,
+    box: wp.array2d(dtype=wp.int32),
+    posed: int,
+    turn: int,
+    gutter: int,
+    row_start: wp.array2d(dtype=wp.int32),
+    runs: wp.array2d(dtype=wp.vec2i),
+):
+    """Mark the chart's cells and its gutter as taken."""
+    which = turn % 2
+    w = box[posed, which]
+    h = box[posed, 1 - which]
+    for r in range(h):
+        row = wp.int32(r)
+        if turn >= 2:
+            row = h - 1 - r
+        for j in range(row_start[which, row], row_start[which, row + 1]):
+            run = runs[which, j]
+            begin = wp.int32(run[0])
+            if turn == 1 or turn == 2:
+                begin = w - run[1]
+            for line in range(wp.max(y + r - gutter, 0), wp.min(y + r + gutter, gap.shape[0] - 1) + 1):
+                _take(gap, line, x + begin - gutter, x + begin + run[1] - run[0] + gutter)
+
+
+@wp.func
+@no_type_check
 def _size_class(length: int):
     return wp.min(wp.int32(3.0 * wp.log2(float(length))), 63)
 
@@ -325,10 +402,10 @@ def _place(
             gap[y, x] = wp.int16(side - x)
     work = wp.int64(0)
     highest = wp.int32(0)
-    for i in range(order.shape[0]):
+    count = order.shape[0]
+    poses = box.shape[0] // count
+    for i in range(count):
         chart = order[i]
-        _find_runs(bitmap, start[chart], box[chart, 1], box[chart, 0], box[chart, 0], 1, 0, row_start, runs)
-        _find_runs(bitmap, start[chart], box[chart, 0], box[chart, 1], 1, box[chart, 0], 1, row_start, runs)
         short = _size_class(wp.min(box[chart, 0], box[chart, 1]))
         long = _size_class(wp.max(box[chart, 0], box[chart, 1]))
         floor = wp.int32(0)
@@ -337,66 +414,29 @@ def _place(
         if work > budget:
             floor = wp.max(floor, highest - wp.max(box[chart, 0], box[chart, 1]))
         best = wp.int32(rows + 1)
-        for turn in range(4):
-            which = turn % 2
-            w = box[chart, which]
-            h = box[chart, 1 - which]
-            mirror = turn == 1 or turn == 2
-            upside = turn >= 2
-            y = wp.int32(floor)
-            hot = wp.int32(0)
-            while y + h < best and y + h <= rows:
-                x = wp.int32(0)
-                found = wp.bool(False)
-                while x + w <= side and not found:
-                    r = wp.int32(hot)
-                    tried = wp.int32(0)
-                    leap = wp.int32(0)
-                    while tried < h and leap == 0:
-                        row = r
-                        if upside:
-                            row = h - 1 - r
-                        leap = _leap(gap, x, y + r, row, w, mirror, which, row_start, runs)
-                        work = work + wp.int64(1)
-                        tried = tried + 1
-                        if leap == 0:
-                            r = r + 1
-                            if r == h:
-                                r = wp.int32(0)
-                    if leap == 0:
-                        found = wp.bool(True)
-                    else:
-                        hot = wp.int32(r)
-                        x = x + leap
-                if found:
-                    best = y + h
-                    place[chart, 0] = x
-                    place[chart, 1] = y
-                    place[chart, 2] = turn
-                y = y + 1
+        for pose in range(poses):
+            posed = pose * count + chart
+            _find_runs(bitmap, start[posed], box[posed, 1], box[posed, 0], box[posed, 0], 1, 0, row_start, runs)
+            _find_runs(bitmap, start[posed], box[posed, 0], box[posed, 1], 1, box[posed, 0], 1, row_start, runs)
+            for turn in range(4):
+                found = _search(gap, box, posed, turn, floor, best, row_start, runs)
+                work = work + wp.int64(found[3])
+                if found[2] < best:
+                    best = found[2]
+                    place[chart, 0] = found[0]
+                    place[chart, 1] = found[1]
+                    place[chart, 2] = 4 * pose + turn
         if best > rows:
             top[0] = -1
             return
         highest = wp.max(highest, best)
-        turn = place[chart, 2]
         if many != 0:
             pointer[short, long] = place[chart, 1]
-        which = turn % 2
-        w = box[chart, which]
-        h = box[chart, 1 - which]
-        for r in range(h):
-            row = wp.int32(r)
-            if turn >= 2:
-                row = h - 1 - r
-            for j in range(row_start[which, row], row_start[which, row + 1]):
-                run = runs[which, j]
-                begin = wp.int32(run[0])
-                if turn == 1 or turn == 2:
-                    begin = w - run[1]
-                a = place[chart, 0] + begin - gutter
-                b = place[chart, 0] + begin + run[1] - run[0] + gutter
-                for y in range(
-                    wp.max(place[chart, 1] + r - gutter, 0), wp.min(place[chart, 1] + r + gutter, rows - 1) + 1
-                ):
-                    _take(gap, y, a, b)
+        posed = (place[chart, 2] // 4) * count + chart
+        turn = place[chart, 2] % 4
+        if turn % 2 == 0:
+            _find_runs(bitmap, start[posed], box[posed, 1], box[posed, 0], box[posed, 0], 1, 0, row_start, runs)
+        else:
+            _find_runs(bitmap, start[posed], box[posed, 0], box[posed, 1], 1, box[posed, 0], 1, row_start, runs)
+        _settle(gap, place[chart, 0], place[chart, 1], box, posed, turn, gutter, row_start, runs)
     top[0] = highest

@@ -19,7 +19,7 @@ ROUNDS = 16
 
 def unwieldy(outlines: Outlines, areas: Float64[np.ndarray, " C"], whole: float) -> Bool[np.ndarray, " C"]:
     """Charts so large and so far from a rectangle that they would leave much of the texture empty."""
-    bad: np.ndarray = (areas > LARGE * whole) & (areas < LARGE_FILL * outlines.extent.prod(axis=1))
+    bad: np.ndarray = (areas > LARGE * whole) & (areas < LARGE_FILL * outlines.extent[0].prod(axis=1))
     return bad
 
 
@@ -63,9 +63,9 @@ def true_to_size(
 
 def _second_halves(outlines: Outlines, cut: Cut, picked: Bool[np.ndarray, " F"]) -> Int64[np.ndarray, " P"]:
     """1 for the picked faces on the far side of their chart's cut, else 0."""
-    corners = outlines.corners[picked]
+    corners = outlines.corners[0, picked]
     owner = np.unique(cut.charts[outlines.order[picked]], return_inverse=True)[1]
-    extent = outlines.extent[cut.charts[outlines.order[picked]]]
+    extent = outlines.extent[0, cut.charts[outlines.order[picked]]]
     start = np.searchsorted(owner, np.arange(int(owner[-1]) + 1))
     low, high = corners.min(axis=1), corners.max(axis=1)
     place = corners.mean(axis=1) / np.maximum(extent, 1e-30)
