@@ -78,7 +78,7 @@ def _torch_symbol(name: str, situation: Situation) -> Iterable[Verdict]:
     where = _where(having)
     if situation.says(r"torch_extensions"):
         yield Verdict(
-            "stale_jit_cache", 0.6, f"{name} is {where}, and the plugin comes from the cache of compiled plugins"
+            "stale_jit_cache", 0.91, f"{name} is {where}, and the plugin comes from the cache of compiled plugins"
         )
     everywhere = bool(having) and having == releases_with("_ZTIN3c105ErrorE") and not abi
     if everywhere and not versions.below(situation.torch, "1.4"):
@@ -191,6 +191,8 @@ def _missing_library(match: Match[str], situation: Situation) -> Iterable[Verdic
     if "torch_extensions" in match.group("library"):
         yield Verdict("stale_jit_cache", 0.86, f"{soname} should be in the cache of compiled plugins, and is not")
         return
+    if "undefined symbol" in match.string[match.end() :].split("\n", 1)[0]:
+        return  # the library is there: the symbol is what is missing
     found = next((row for row in _FAMILIES if re.search(row[0], soname)), None)
     if found is None:
         return
@@ -288,7 +290,7 @@ CLUES: tuple[Clue, ...] = (
     clue(
         r"(?<![\w./+\\-])(?P<library>[\w./~+\\-]*[\w+-]+\.(?:so|dylib)[\w.]*)['\"]?\s*"
         r"(?::\s*cannot open shared object|=>\s*not found|(?:was |is )?not (?:found|included in)|cannot (?:be )?found|"
-        r"is missing|: No such file)",
+        r"(?:is )?missing|: No such file)",
         _missing_library,
     ),
     clue(
