@@ -17,7 +17,7 @@ from .volume import BLOCK_VOXELS, Volume
 wp.set_module_options({"enable_backward": False})
 
 _UNSEEN = wp.constant(UNSEEN)
-_PROOF = wp.constant(0.25)  # share of the weight behind a corner that must be seen before it
+_LEAD = wp.constant(3)  # votes by which a direction must lead before it is believed
 
 
 @wp.func
@@ -25,22 +25,17 @@ _PROOF = wp.constant(0.25)  # share of the weight behind a corner that must be s
 def _distance(front: wp.vec2f, back: wp.vec2f, state: int, voxel: float) -> float:
     """Signed distance of a voxel that was seen, perhaps before one surface and behind another.
 
-    Directions tell which surfaces these are. One surface, or noise: the mean. A surface that looks the opposite way:
-    the voxel lies before one side of something thin and behind the other. If the thickness t is less than a voxel,
-    the sides are set a voxel apart about their middle, lest no voxel is inside: with p before one side and t + p
-    behind the other, that is p - (voxel - t) / 2. Otherwise, a corner: line of sight is proof, being hidden is not.
+    The mean, as a rule. But if the two look in opposite directions, the voxel lies before one side of something thin
+    and behind the other. If its thickness t is less than a voxel, the sides are set a voxel apart about their middle,
+    lest no voxel is inside: with p before one side and p + t behind the other, the distance is p - (voxel - t) / 2.
     """
     value = (front[0] + back[0]) / (front[1] + back[1])
-    if front[1] > 0.0 and back[1] > 0.0:
+    sure = ((state >> 3) & 7) >= _LEAD and ((state >> 9) & 7) >= _LEAD
+    opposite = (state & 7) == (((state >> 6) & 7) ^ 1)
+    if sure and opposite and front[1] > 0.0 and back[1] > 0.0:
         before = front[0] / front[1]
         behind = -back[0] / back[1]
-        fronts = state & 63
-        backs = (state >> 6) & 63
-        opposite = ((backs & 21) << 1) | ((backs & 42) >> 1)
-        if (fronts & opposite) != 0:
-            value = wp.min(before, 0.5 * (before + behind - voxel))
-        elif (fronts & backs) == 0 and front[1] > _PROOF * back[1]:
-            value = before
+        value = wp.min(before, 0.5 * (before + behind - voxel))
     return value
 
 

@@ -100,17 +100,13 @@ def _normal(slope_u: float, slope_v: float, near: float, x: float, y: float, cam
 @no_type_check
 def _direction(away: wp.vec3) -> float:
     """Which of the six directions -x, +x, -y, +y, -z, +z a surface looks to most; `away` points into it."""
-    direction = float(0.0)
-    most = away[0]
-    if wp.abs(away[1]) > wp.abs(most):
-        most = away[1]
-        direction = 2.0
-    if wp.abs(away[2]) > wp.abs(most):
-        most = away[2]
-        direction = 4.0
-    if most < 0.0:
-        direction += 1.0
-    return direction
+    y_most = wp.abs(away[1]) > wp.abs(away[0])
+    most = wp.where(y_most, away[1], away[0])
+    direction = wp.where(y_most, 2.0, 0.0)
+    z_most = wp.abs(away[2]) > wp.abs(most)
+    most = wp.where(z_most, away[2], most)
+    direction = wp.where(z_most, 4.0, direction)
+    return direction + wp.where(most < 0.0, 1.0, 0.0)
 
 
 @wp.kernel(enable_backward=False)
@@ -145,6 +141,9 @@ def make_planes(
     v0 = (tile // tiles_u) * _TILE
     camera = cameras[frame]
     pose = world_from_camera[frame]
+    turn = wp.mat33(
+        pose[0, 0], pose[0, 1], pose[0, 2], pose[1, 0], pose[1, 1], pose[1, 2], pose[2, 0], pose[2, 1], pose[2, 2]
+    )
     inverse_fx = 1.0 / camera[0]
     inverse_fy = 1.0 / camera[1]
     limit = wp.vec2(_STEEP * inverse_fx, _STEEP * inverse_fy)
@@ -180,7 +179,7 @@ def make_planes(
                 grazing = _GRAZING * _GRAZING * (1.0 + x * x + y * y) * stretch > 1.0
                 if slopes[2] > 0.0 and slopes[3] < 2.0 and not grazing:
                     length = wp.sqrt(stretch)
-                    facing = wp.min(1.0 / length, 1.99) + 2.0 * _direction(wp.transform_vector(pose, away))
+                    facing = wp.min(1.0 / length, 1.99) + 2.0 * _direction(turn * away)
                     far = wp.max(far, found[0] + behind * length)
                     if slopes[3] > 0.0:
                         facing = -facing

@@ -36,12 +36,12 @@ class Volume:
     keys: wp.array
     """int64, a packed block index per block."""
     front: wp.array
-    """vec2f, 512 a block: of the frames that saw the voxel before a surface, sums of weight × (distance in metres, 1)."""
+    """vec2f, 512 a block: sums of weight × (distance in metres, 1) over frames that saw the voxel before a surface."""
     back: wp.array
     """vec2f, 512 a block: the same of the frames that saw it behind one; distances are negative."""
     state: wp.array
-    """uint16, 512 a block: bits 0 to 5, directions of the surfaces that the voxel was seen before (-x, +x, -y, +y, -z,
-    +z); bits 6 to 11, of those it was seen behind; above, the number of observations, up to 15."""
+    """uint16, 512 a block: bits 0 to 2, the direction (-x, +x, -y, +y, -z, +z) of the surface that the voxel was seen
+    before, 3 to 5 the lead of that vote; 6 to 11 the same for behind; above, the number of observations, up to 15."""
     color: wp.array | None
     """vec4f, 512 a block: sums of weight × (r, g, b, 1) in 8-bit levels; None: the frames had no colour."""
     device: str
