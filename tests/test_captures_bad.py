@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import time
 import zipfile
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 import capture_writers as writers
@@ -77,6 +80,19 @@ def test_color_and_depth_without_poses(tmp_path: Path) -> None:
     (tmp_path / "trajectory.log").unlink()
     with pytest.raises(SmrError, match="colour and depth images, but no poses"):
         read_capture(tmp_path)
+
+
+def test_the_first_image_may_be_the_broken_one(seven: Path) -> None:
+    (seven / "frame-000000.depth.png").write_bytes(b"")
+    (seven / "frame-000000.color.png").write_bytes(b"\x89PNG")
+    assert len(read_capture(seven)) == writers.FRAMES - 1
+
+
+def test_no_image_can_be_read(seven: Path) -> None:
+    for path in seven.glob("*.png"):
+        path.write_bytes(b"")
+    with pytest.raises(SmrError, match=r"frame-000000\.color\.png cannot be decoded: it is empty"):
+        read_capture(seven)
 
 
 @pytest.mark.parametrize("ending", ["depth.png", "color.png"])
@@ -584,3 +600,62 @@ def test_blender_sets_have_no_endings_and_alpha_masks(tmp_path: Path) -> None:
     mask = Decoder().mask(photo)
     assert mask is not None
     np.testing.assert_array_equal(mask, next(iter(writers.shots())).depth > 0)
+
+
+_TABLES = (".json", ".txt", ".csv", ".log", ".bin", ".freiburg")
+_JUNK = (
+    "",
+    "nan",
+    "inf",
+    "-1",
+    "0",
+    "1e999",
+    "9" * 400,
+    "null",
+    "[]",
+    "{}",
+    '"x"',
+    "-",
+    "\x00",
+    "é",
+    "1 2",
+    "\n",
+    "../..",
+)
+
+
+@pytest.fixture(scope="module")
+def every_format(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {}
+    for name in writers.WRITERS:
+        if name != "r3d":
+            folders[name] = tmp_path_factory.mktemp(name)
+            writers.WRITERS[name][0](folders[name])
+    return folders
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", [name for name in writers.WRITERS if name != "r3d"])
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_tables_are_refused_or_read_and_never_crash(
+    every_format: dict[str, Path], name: str, data: st.DataObject
+) -> None:
+    """Given a table of a capture with a number replaced by junk, or cut, then it is read or refused by name."""
+    folder = every_format[name]
+    tables = sorted(path for path in folder.rglob("*") if path.suffix in _TABLES)
+    path = data.draw(st.sampled_from(tables))
+    content = path.read_bytes()
+    spots = [m.span() for m in re.finditer(rb"[-\w.]+", content)][:400] or [(0, 0)]
+    start, end = data.draw(st.sampled_from(spots))
+    junk = data.draw(st.sampled_from(_JUNK)).encode()
+    damaged = content[:start] + (junk + content[end:] if data.draw(st.booleans()) else b"")
+    try:
+        path.write_bytes(damaged)
+        capture = read_capture(folder)
+        assert all(frame.photo or frame.depth for frame in capture.frames)
+    except SmrError as error:
+        named = folder.name in str(error)
+        assert named
+    finally:
+        path.write_bytes(content)

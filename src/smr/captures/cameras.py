@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import SmrError
 from ..records import Camera
 
+_LARGEST = 1_000_000
 HALF = 0.5
 """Added to cx and cy of formats that put the first pixel's centre at (0, 0)."""
 
@@ -37,7 +38,7 @@ def checked(camera: Camera, said_by: Path) -> Camera:
         SmrError: A focal length is not positive, a size is none, or the principal point says that the
             intrinsics belong to images of another size.
     """
-    if camera.width <= 0 or camera.height <= 0:
+    if not (0 < camera.width < _LARGEST and 0 < camera.height < _LARGEST):
         raise SmrError(
             f"{said_by} says that images have {camera.width} x {camera.height} pixels.",
             "Correct width and height in it.",

@@ -17,6 +17,7 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding
 from .cameras import HALF, checked
 from .folder import Folder
+from .images import first_image
 from .rig import find_rig
 
 FORMAT = "cameras.json"
@@ -41,8 +42,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SmrError(f"{path} has no list of frames.", "It needs frames: [{color, depth, camera_to_world}, ...].")
     files = [{kind: _file(folder, entry, kind) for kind in ("color", "depth", "mask")} for entry in entries]
-    color = next((kinds["color"] for kinds in files if kinds["color"] is not None and kinds["color"].exists()), None)
-    depth = next((kinds["depth"] for kinds in files if kinds["depth"] is not None and kinds["depth"].exists()), None)
+    color = first_image(kinds["color"] for kinds in files)
+    depth = first_image(kinds["depth"] for kinds in files)
     scale = said.get("depth_scale")
     rig, findings = find_rig(
         folder,
@@ -71,9 +72,10 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
 def _camera(said: Any, folder: Folder) -> Camera:
     path = folder.root / FORMAT
     try:
-        numbers = {key: float(said[key]) for key in ("width", "height", "fx", "fy", "cx", "cy")}
+        numbers = {key: float(said[key]) for key in ("fx", "fy", "cx", "cy")}
+        width, height = int(said["width"]), int(said["height"])
         distortion = tuple(float(k) for k in said.get("distortion") or ())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise SmrError(
             f"{path} lacks a number of the camera ({type(error).__name__}: {error}).",
             "It needs width, height, fx, fy, cx and cy.",
@@ -84,7 +86,6 @@ def _camera(said: Any, folder: Folder) -> Camera:
     if not any(distortion):
         distortion = (0.0,) * 4 if model == "opencv_fisheye" else ()
         model = "pinhole" if model == "opencv" else model
-    width, height = int(numbers["width"]), int(numbers["height"])
     cx, cy = numbers["cx"] + HALF, numbers["cy"] + HALF
     return checked(Camera(width, height, numbers["fx"], numbers["fy"], cx, cy, model, distortion), path)
 
@@ -107,5 +108,5 @@ def _timestamp(entry: dict[str, Any]) -> float | None:
 def _pose(entry: dict[str, Any]) -> Float[np.ndarray, "4 4"] | None:
     try:
         return np.array(entry["camera_to_world"], np.float64).reshape(4, 4)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None

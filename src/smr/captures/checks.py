@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -81,7 +82,7 @@ def _broken(path: Path, *, depth: bool) -> str | None:
     """Why a file cannot be used; only a file that looks truncated is decoded to be sure."""
     if is_whole(path):
         return None
-    if not path.exists():
+    if not os.path.exists(path):  # which, unlike Path.exists, also answers for impossible names
         return "missing"
     try:
         if depth:

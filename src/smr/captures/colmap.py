@@ -20,7 +20,7 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import matrix_from_quat_wxyz, rigid_inverse
 from .cameras import checked, overridden, resized
 from .folder import DEPTH_ENDINGS, Folder, natural_key
-from .images import image_size
+from .images import first_image, image_size
 from .lenses import COLMAP_COUNTS, COLMAP_IDS, camera_of_parameters
 from .rig import find_depth_files, posed_frame
 
@@ -54,7 +54,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     paths = {name: folder.inside(os.path.join(image_folder, name), images_file) for name, _, _ in views}
     cameras, findings = _fit_to_images(cameras, views, paths, folder.root / cameras_file)
     depths = _depths(folder)
-    example = folder.root / next(iter(depths.values())) if depths else None
+    example = first_image(folder.root / path for path in depths.values())
     depth_files, more = find_depth_files(config, example, None)
     findings += more
     frames: list[Frame] = []
@@ -92,7 +92,7 @@ def _fit_to_images(
     """Cameras at the size of the images that are there; a model may have been made from larger ones."""
     fitted, findings = dict(cameras), []
     for camera_id, camera in cameras.items():
-        path = next((paths[name] for name, own, _ in views if own == camera_id and paths[name].exists()), None)
+        path = first_image(paths[name] for name, own, _ in views if own == camera_id and os.path.exists(paths[name]))
         if path is None:
             continue
         size = image_size(path)

@@ -70,7 +70,11 @@ class Folder:
         """
         root = os.path.abspath(self.root)
         joined = os.path.normpath(os.path.join(root, name.replace("\\", "/")))
-        if "\0" in name or os.path.commonpath([root, joined]) != root:
+        try:
+            below = os.path.commonpath([root, joined]) == root
+        except ValueError:  # another drive
+            below = False
+        if "\0" in name or not below:
             raise SmrError(
                 f"{self.root / said_by} names the file {name!r}, which lies outside the capture's folder {self.root}.",
                 "Put the file into the folder and name it by a relative path; files elsewhere are not read.",

@@ -18,6 +18,7 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding
 from .cameras import HALF
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
+from .images import first_image
 from .poses import matrices_from_tum
 from .rig import find_rig
 
@@ -45,8 +46,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
         raise SmrError(f"{folder.root / 'depth'} has no depth images.", "Copy the capture again, with all its files.")
     poses = _poses(folder, name, list(depths))
     camera = Camera(640, 480, 481.2, 480.0, 319.5 + HALF, 239.5 + HALF)
-    depth = folder.root / next(iter(depths.values()))
-    color = folder.root / next(iter(colors.values())) if colors else None
+    depth = first_image(folder.root / path for path in depths.values())
+    color = first_image(folder.root / path for path in colors.values())
     rig, more = find_rig(
         folder, config, camera, color=color, depth=depth, known_scale=5000.0, said_by=folder.root / name
     )
@@ -91,7 +92,7 @@ def _poses(folder: Folder, name: str, stems: list[str]) -> dict[str, Float[np.nd
         rows = _rows(numbers, columns, path)
         matrices = matrices_from_tum(rows[:, -7:])
         by_number = {int(stem): stem for stem in stems if stem.isdigit()}
-        keys = [by_number.get(int(row[0]), "") for row in rows] if columns == 8 else stems
+        keys = [by_number.get(int(n) if np.isfinite(n) else -1, "") for n in rows[:, 0]] if columns == 8 else stems
     return {key: FLIP_Y @ matrix @ FLIP_Y for key, matrix in zip(keys, matrices, strict=False) if key}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -124,6 +126,25 @@ def image_size(path: Path) -> tuple[int, int]:
         return width, height
     with _open(path) as image:
         return image.size
+
+
+def first_image(paths: Iterable[Path | None]) -> Path | None:
+    """The first of these images whose header can be read; None where there are none.
+
+    Raises:
+        SmrError: There are images, and none of the first few can be read.
+    """
+    error: SmrError | None = None
+    for path in islice((path for path in paths if path is not None), 32):
+        try:
+            image_size(path)
+        except SmrError as unreadable:
+            error = error or unreadable
+        else:
+            return path
+    if error is not None:
+        raise error
+    return None
 
 
 def stores_metres(path: Path) -> bool:

@@ -18,6 +18,7 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
+from .images import first_image
 from .rig import find_depth_files, posed_frame
 
 FORMAT = "Polycam"
@@ -42,7 +43,7 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     findings: list[Finding] = []
     if kind:
         findings.append(Finding("note", "Polycam's corrected cameras and images are used."))
-    example = folder.root / next(iter(depths.values())) if depths else None
+    example = first_image(folder.root / path for path in depths.values())
     depth_files, more = find_depth_files(config, example, 1000.0)
     findings += more
     frames: list[Frame] = []
@@ -79,7 +80,7 @@ def _camera(folder: Folder, name: str, said: Any) -> Camera:
     try:
         fx, fy, cx, cy = (float(said[key]) for key in ("fx", "fy", "cx", "cy"))
         return checked(Camera(int(said["width"]), int(said["height"]), fx, fy, cx, cy), path)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise SmrError(
             f"{path} lacks a number of the camera ({type(error).__name__}: {error}).",
             "Export the raw data from Polycam again.",
@@ -89,6 +90,6 @@ def _camera(folder: Folder, name: str, said: Any) -> Camera:
 def _pose(said: Any) -> Float[np.ndarray, "4 4"] | None:
     try:
         rows = [[float(said[f"t_{row}{column}"]) for column in range(4)] for row in range(3)]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return np.array([*rows, [0.0, 0.0, 0.0, 1.0]]) @ OPENCV_FROM_OPENGL

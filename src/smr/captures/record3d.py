@@ -17,6 +17,7 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
+from .images import first_image
 from .poses import matrices_from_tum
 from .rig import DepthFiles, find_depth_files, posed_frame
 
@@ -45,11 +46,11 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     )
     confidences = folder.files(both or "confidence", (".conf",) if both else IMAGE_ENDINGS)
     cameras, poses, times = _metadata(said, folder, name)
-    example = folder.root / next(iter(depths.values())) if depths else None
     findings: tuple[Finding, ...] = ()
-    if example is not None and example.suffix == ".depth":
+    if any(name.endswith(".depth") for name in depths.values()):
         depth_files: DepthFiles | None = DepthFiles(_lidar_size(said), 1.0)
     else:
+        example = first_image(folder.root / path for path in depths.values())
         depth_files, findings = find_depth_files(config, example, None)
     if len(poses) > 1 and np.ptp(poses, axis=0).max() == 0:
         raise SmrError(
@@ -87,7 +88,7 @@ def _metadata(said: Any, folder: Folder, name: str) -> tuple[list[Camera], np.nd
         ]
         poses = matrices_from_tum(np.array([[*row[4:7], *row[:4]] for row in said["poses"]], np.float64).reshape(-1, 7))
         times = [float(time) for time in said.get("frameTimestamps") or ()]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
         raise SmrError(
             f"{path} is no metadata of Record3D ({type(error).__name__}: {error}).",
             "Export the recording again from Record3D.",

@@ -19,7 +19,7 @@ from ..records import Camera, Capture, Finding
 from ..transforms import rigid_inverse
 from .cameras import HALF, camera_of_K, checked
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
-from .images import image_size
+from .images import first_image, image_size
 from .rig import find_rig
 
 FORMAT = "Redwood / Open3D"
@@ -58,9 +58,9 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{count} {what}" for what, count in counts.items())
         findings.append(Finding("warning", f"There are {said}: the surplus at the end is left out."))
-    example = folder.root / depths[0]
+    example = first_image(folder.root / name for name in depths) or folder.root
     camera, said_by, more = _camera(folder, image_size(example), camera_of_trajectory, trajectory)
-    color = folder.root / colors[0] if colors else None
+    color = first_image(folder.root / name for name in colors)
     rig, rig_findings = find_rig(
         folder, config, camera, color=color, depth=example, known_scale=1000.0, said_by=said_by
     )
@@ -116,7 +116,7 @@ def _read_json(folder: Folder, name: str) -> tuple[dict[int, Float[np.ndarray, "
             for i, entry in enumerate(entries)
         }
         camera = _json_camera(entries[0]["intrinsic"], folder, name) if entries else None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
         raise SmrError(
             f"{folder.root / name} is no camera trajectory of Open3D ({type(error).__name__}: {error}).",
             "Write it with open3d.io.write_pinhole_camera_trajectory, or as trajectory.log.",
@@ -132,7 +132,7 @@ def _camera(
         said: Any = folder.json(name)
         try:
             return _json_camera(said, folder, name), folder.root / name, ()
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
             raise SmrError(
                 f"{folder.root / name} is no camera of Open3D ({type(error).__name__}: {error}).",
                 "It needs width, height and intrinsic_matrix (9 numbers, column by column).",

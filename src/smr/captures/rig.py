@@ -193,7 +193,7 @@ def read_calibration(path: Path, size: tuple[int, int]) -> tuple[Camera, Float[n
         color_from_depth[:3, :3] = np.reshape(np.array(said["depth_to_color_rotation"], np.float64), (3, 3))
         color_from_depth[:3, 3] = np.reshape(np.array(said["depth_to_color_translation"], np.float64), 3)
         distortion = tuple(float(k) for k in said.get("distortion", ()))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise SmrError(
             f"{path} is no colour calibration ({type(error).__name__}: {error}).",
             "It needs fx, fy, cx, cy, depth_to_color_rotation (3 x 3) and depth_to_color_translation (3, metres).",

@@ -19,7 +19,7 @@ from ..records import Camera, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import camera_of_K, overridden
 from .folder import Folder
-from .images import image_size
+from .images import first_image, image_size
 from .rig import find_depth_files, posed_frame
 
 FORMAT = "3d Scanner App"
@@ -44,11 +44,11 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
         if match:
             kind = "json" if match[3] == "json" else {"frame": "color"}.get(match[1], match[1])
             files.setdefault(match[2], {})[kind] = name
-    color = next((own["color"] for own in files.values() if "color" in own), None)
-    depth = next((own["depth"] for own in files.values() if "depth" in own), None)
+    color = first_image(folder.root / own["color"] for own in files.values() if "color" in own)
+    depth = first_image(folder.root / own["depth"] for own in files.values() if "depth" in own)
     findings: list[Finding] = []
-    photo_size = _PHOTO_SIZE if color is None else image_size(folder.root / color)
-    depth_files, more = find_depth_files(config, None if depth is None else folder.root / depth, 1000.0)
+    photo_size = _PHOTO_SIZE if color is None else image_size(color)
+    depth_files, more = find_depth_files(config, depth, 1000.0)
     findings += more
     if depth is None:
         findings.append(Finding("warning", "There is no depth.", "Export with 'All Data' to have depth_*.png."))
@@ -76,7 +76,7 @@ def _camera(folder: Folder, name: str, said: Any, size: tuple[int, int]) -> Came
     path = folder.root / name
     try:
         K = [float(number) for number in said["intrinsics"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise SmrError(
             f"{path} has no intrinsics ({type(error).__name__}: {error}).", "Export the scan again with 'All Data'."
         ) from None
@@ -86,5 +86,5 @@ def _camera(folder: Folder, name: str, said: Any, size: tuple[int, int]) -> Came
 def _pose(said: Any) -> Float[np.ndarray, "4 4"] | None:
     try:
         return np.array(said["cameraPoseARFrame"], np.float64).reshape(4, 4) @ OPENCV_FROM_OPENGL
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None

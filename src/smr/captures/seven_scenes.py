@@ -18,7 +18,7 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding
 from .cameras import HALF, camera_of_K
 from .folder import Folder
-from .images import image_size
+from .images import first_image, image_size
 from .rig import find_rig
 
 FORMAT = "7-Scenes"
@@ -45,8 +45,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
             if match:
                 frame = f"{sub}/{match[1]}" if sub else match[1]
                 found.setdefault(frame, {})[match[2].lower()] = folder.root / sub / name
-    color = next((files["color"] for files in found.values() if "color" in files), None)
-    depth = next((files["depth"] for files in found.values() if "depth" in files), None)
+    color = first_image(files.get("color") for files in found.values())
+    depth = first_image(files.get("depth") for files in found.values())
     example = depth or color
     if example is None:
         raise SmrError(

@@ -7,6 +7,7 @@ in millimetres. https://docs.strayrobots.io/apps/scanner/format.html
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding, Frame
 from .cameras import camera_of_K, checked, overridden
 from .folder import DEPTH_ENDINGS, IMAGE_ENDINGS, Folder
-from .images import image_size
+from .images import first_image, image_size
 from .poses import matrices_from_tum
 from .rig import find_depth_files, posed_frame
 
@@ -46,11 +47,12 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
         )
     depths = folder.files("depth", DEPTH_ENDINGS)
     confidences = folder.files("confidence", IMAGE_ENDINGS)
-    size = image_size(folder.root / next(iter(colors.values()))) if colors else _VIDEO_SIZE
+    photo = first_image(folder.root / path for path in colors.values())
+    size = _VIDEO_SIZE if photo is None else image_size(photo)
     matrix = folder.root / "camera_matrix.csv"
     shared = camera_of_K(folder.numbers("camera_matrix.csv").tolist(), size, matrix, half_pixel=False)
     findings: list[Finding] = []
-    example = folder.root / next(iter(depths.values())) if depths else None
+    example = first_image(folder.root / path for path in depths.values())
     depth_files, more = find_depth_files(config, example, 1000.0)
     findings += more
     frames: list[Frame] = []
@@ -109,7 +111,8 @@ def _row(header: Sequence[str], words: Sequence[str]) -> dict[str, float] | None
         row = {name: float(word) for name, word in zip(header, words, strict=False) if word.strip()}
     except ValueError:
         return None
-    return row if all(name in row for name in ("timestamp", "frame", *_COLUMNS)) else None
+    complete = all(name in row for name in ("timestamp", "frame", *_COLUMNS))
+    return row if complete and math.isfinite(row["frame"]) else None
 
 
 def _camera(shared: Camera, row: dict[str, float], folder: Folder) -> Camera:

@@ -11,6 +11,7 @@ https://docs.nerf.studio/quickstart/data_conventions.html
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..records import Camera, CameraModel, Capture, Finding, Frame
 from ..transforms import OPENCV_FROM_OPENGL
 from .cameras import checked, overridden, resized
 from .folder import Folder, natural_key
-from .images import has_alpha, image_size
+from .images import first_image, has_alpha, image_size
 from .lenses import build, unknown_model
 from .rig import DepthFiles, find_depth_files, posed_frame
 
@@ -143,7 +144,7 @@ def _camera_of(said: dict[str, Any], size: tuple[int, int] | None, path: Path) -
             fy = 0.5 * height / math.tan(0.5 * float(said["camera_angle_y"])) if "camera_angle_y" in said else fx
         K = (fx, fy, float(said.get("cx", width / 2)), float(said.get("cy", height / 2)))
         values = {key: float(said[key]) for key in _DISTORTION if key in said}
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
         raise SmrError(
             f"{path} lacks a number of the camera ({type(error).__name__}: {error}).",
             "It needs fl_x (or camera_angle_x), and w and h where the images do not say them.",
@@ -162,10 +163,10 @@ def _camera_of(said: dict[str, Any], size: tuple[int, int] | None, path: Path) -
 
 
 def _examples(folder: Folder, name: str, entries: list[dict[str, Any]]) -> tuple[Path | None, Path | None]:
-    """The first photo and the first depth image that are there."""
+    """The first photo and the first depth image that can be read; a photo may be missing everywhere."""
     colors = (_image(folder, name, entry["file_path"]) for entry in entries)
     depths = (folder.inside(depth, name) for entry in entries if (depth := _depth_name(entry)) is not None)
-    return next((p for p in colors if p.exists()), None), next((p for p in depths if p.exists()), None)
+    return first_image(path for path in colors if os.path.exists(path)), first_image(depths)
 
 
 def _depth_name(entry: dict[str, Any]) -> str | None:
@@ -184,13 +185,14 @@ def _image(folder: Folder, name: str, file_path: str) -> Path:
     path = folder.inside(file_path, name)
     if path.suffix:
         return path
-    return next((path.with_name(path.name + e) for e in _ENDINGS if path.with_name(path.name + e).is_file()), path)
+    candidates = (path.with_name(path.name + ending) for ending in _ENDINGS)
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), path)
 
 
 def _pose(entry: dict[str, Any]) -> Float[np.ndarray, "4 4"] | None:
     try:
         matrix = np.array(entry["transform_matrix"], np.float64)
         full = np.vstack([matrix, [0, 0, 0, 1]]) if matrix.shape == (3, 4) else matrix.reshape(4, 4)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return full @ OPENCV_FROM_OPENGL

@@ -19,7 +19,7 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding, Frame
 from .cameras import HALF, camera_of_K
 from .folder import Folder
-from .images import image_size
+from .images import first_image, image_size
 from .poses import interpolated, matrices_from_tum
 from .rig import find_rig
 
@@ -59,11 +59,9 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     rows = _trajectory(folder, trajectory)
     if not depths:
         raise SmrError(f"{folder.root / 'depth.txt'} lists no images.", "Copy the capture again, with all its files.")
-    camera, said_by, findings = _camera(folder, depths[0])
-    color = colors[0] if colors else None
-    rig, more = find_rig(
-        folder, config, camera, color=color, depth=depths[0], known_scale=_DEPTH_SCALE, said_by=said_by
-    )
+    color, depth = first_image(colors), first_image(depths)
+    camera, said_by, findings = _camera(folder, depth or depths[0])
+    rig, more = find_rig(folder, config, camera, color=color, depth=depth, known_scale=_DEPTH_SCALE, said_by=said_by)
     poses = matrices_from_tum(rows[:, 1:])
     depth_poses = interpolated(rows[:, 0], poses, depth_times, nearest=TOGETHER, gap=GAP)
     color_poses = interpolated(rows[:, 0], poses, color_times, nearest=TOGETHER, gap=GAP)
