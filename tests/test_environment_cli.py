@@ -16,8 +16,9 @@ from smr.cli.doctor import context_of, main
 from smr.environment import documents, vitals
 from smr.environment.commands import MAX_OUTPUT, Outcome, run
 from smr.environment.faults.page import faults_page
-from smr.environment.gather import driver, interpreter, system, toolkits
+from smr.environment.gather import driver, imports, interpreter, system, toolkits
 from smr.environment.gather.collect import collect
+from smr.environment.rules import Facts, diagnose
 from smr.errors import SmrError
 
 ROOT = Path(__file__).parents[1]
@@ -118,8 +119,6 @@ def test_facts_of_a_newer_version(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_this_machine_gets_no_false_alarm() -> None:
     document = collect()
-    from smr.environment.rules import diagnose
-
     assert [f.what for f in diagnose(document) if f.level == "blocks"] == []
     text = json.dumps(document)
     assert str(Path.home()) + "/" not in text or str(Path.home()) == "/"
@@ -179,6 +178,38 @@ def test_driver_facts(tmp_path: Path) -> None:
     facts = driver.driver(run=runner, root=tmp_path)
     assert facts["gpus"][0]["capability"] == "7.5"
     assert facts["cuda_probe"] == "timeout"
+
+
+def test_a_driver_that_hangs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nsleep 100\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    facts = driver.driver(root=tmp_path, limit_s=1.0)
+    assert facts["nvidia_smi"] == "timeout"
+    assert [finding.kind for finding in diagnose({"driver": facts})] == ["driver_hangs"]
+
+
+def test_a_package_that_crashes_on_import_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, code in (
+        ("crashing", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+        ("raising", "1 / 0"),
+        ("fine", ""),
+    ):
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = diagnose({"imports": imports.imports(("crashing", "raising", "fine"))})
+    assert [(finding.kind, finding.what) for finding in found] == [
+        ("crash_on_import", "died with SIGSEGV while importing crashing"),
+        ("import_fails", "import raising: ZeroDivisionError: division by zero"),
+    ]
+
+
+def test_what_an_extension_gets_is_listed() -> None:
+    lines = documents.extension_lines(Facts(json.loads(HEALTHY.read_text())))
+    assert "  built for torch 2.6, old C++ ABI" in lines
+    assert "  libstdc++.so.6 => /usr/lib/x86_64-linux-gnu/libstdc++.so.6 (ld.so.cache)" in lines
+    assert any(line.startswith("  GPU code: sm_70") for line in lines)
 
 
 def test_toolkit_of_a_build(tmp_path: Path) -> None:

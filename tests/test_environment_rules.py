@@ -240,6 +240,12 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {EXT + "code": {"cubins": ["sm_70"], "ptx": ["compute_70"], "ptx_isa": "8.7"}},
     ),
     (
+        "runs_by_ptx",
+        "",
+        {EXT + "code": {"cubins": ["sm_70"], "ptx": ["compute_70"], "ptx_isa": "8.4"}},
+        {EXT + "code": {"cubins": ["sm_80"], "ptx": ["compute_80"], "ptx_isa": "8.4"}},
+    ),
+    (
         "crash_on_import",
         "",
         {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ Changes nothing, imports nothing of what it looks at. Exit code: 0 healthy, 1 so
   smr doctor explain LOG     root causes and cures of an error text, offline (- for standard input)
   smr doctor diff A B        what differs between two facts files, and which difference matters
 """
+_COLOURS = {"blocks": "\x1b[31m", "degrades": "\x1b[33m", "note": "\x1b[36m"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -104,21 +105,45 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
 def _show(document: dict[str, Any], findings: list[Finding], purpose: str) -> None:
     facts = Facts(document)
     rows = documents.summary(facts)
-    width = max(len(name) for name, _ in rows)
-    print("\n".join(f"{name:<{width}}  {value or 'unknown'}" for name, value in rows) + "\n")
+    if not (sys.stdout.isatty() and _show_table(rows)):
+        width = max(len(name) for name, _ in rows)
+        print("\n".join(f"{name:<{width}}  {value or 'unknown'}" for name, value in rows) + "\n")
+    if facts.text("asked.package"):
+        print("\n".join(documents.extension_lines(facts)) + "\n")
     for finding in findings:
         print(_finding_text(finding) + "\n")
     what = f" for {purpose}" if purpose else ""
     print(f"Something blocks{what}: see above." if blocks(findings) else f"Nothing blocks{what}.")
 
 
-def _finding_text(finding: Finding, indent: str = "") -> str:
-    lines = [f"{finding.level.upper()}  {finding.what}  [{finding.kind}, {finding.sure}]"]
+def _show_table(rows: list[tuple[str, str]]) -> bool:
+    """The machine as a table of rich's, where rich is installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        return False
+    table = Table(show_header=False, title="smr doctor", title_justify="left")
+    for name, value in rows:
+        table.add_row(f"[bold]{name}[/bold]", (value or "unknown").replace("[", "\\["))
+    Console().print(table)
+    return True
+
+
+def _finding_text(finding: Finding) -> str:
+    lines = [f"{_painted(finding.level)}  {finding.what}  [{finding.kind}, {finding.sure}]"]
     lines += [f"  {line}" for line in (*finding.evidence, f"why: {finding.fault.why}")]
     lines += ["  cure, smallest first:", *(f"    {line}" for line in finding.cure)]
     for consequence in finding.consequences:
-        lines.append(f"  follows from it: {replace(consequence, consequences=()).what}  [{consequence.kind}]")
-    return "\n".join(indent + line for line in lines)
+        lines.append(f"  follows from it: {consequence.what}  [{consequence.kind}]")
+    return "\n".join(lines)
+
+
+def _painted(level: str) -> str:
+    """The level in colour on a terminal."""
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return level.upper()
+    return f"{_COLOURS[level]}{level.upper()}\x1b[0m"
 
 
 def _explain(argv: list[str]) -> int:

@@ -117,6 +117,8 @@ def as_markdown(document: Mapping[str, Any], findings: Sequence[Finding]) -> str
     """A summary and the findings, for a bug report."""
     lines = ["### smr doctor", "", "| what | found |", "|---|---|"]
     lines += [f"| {name} | {value or 'unknown'} |" for name, value in summary(Facts(document))]
+    if Facts(document).text("asked.package"):
+        lines += ["", "```", *extension_lines(Facts(document)), "```"]
     for finding in findings:
         lines += ["", f"**{finding.level}: {finding.what}** (`{finding.kind}`, {finding.sure})", "", finding.fault.why]
         lines += [f"- {line}" for line in finding.evidence]
@@ -130,7 +132,7 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
     version, cuda = facts.text("driver.version"), facts.text("driver.cuda")
     ceiling = f", runs CUDA up to {cuda} (the driver's ceiling, not a toolkit)" if cuda else ""
     toolkits = [f"{one.text('version')} in {one.text('root')}" for one in facts.groups("toolkits.found")]
-    build = facts.text("toolkits.build.root")
+    build = facts.text("toolkits.build.root") + f" ({facts.text('toolkits.build.why')})"
     torch, torch_cuda = facts.text("torch.version"), facts.text("torch.cuda")
     torch_text = (
         f"{torch} ({'CUDA ' + torch_cuda if torch_cuda else 'CPU build'}, {facts.text('torch.abi') or '?'} C++ ABI)"
@@ -145,7 +147,10 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
         ("python", f"{facts.text('python.version')} ({facts.text('python.kind')}) {facts.text('python.executable')}"),
         ("driver", f"{version}{ceiling}" if version else "none"),
         ("GPUs", ", ".join(gpus) or "none"),
-        ("toolkits", ("; ".join(toolkits) or "none") + (f"; a build takes {build}" if build else "")),
+        (
+            "toolkits",
+            ("; ".join(toolkits) or "none") + (f"; a build takes {build}" if facts.text("toolkits.build.root") else ""),
+        ),
         ("torch", torch_text if torch else "not installed"),
         (
             "extensions",
@@ -154,6 +159,27 @@ def summary(facts: Facts) -> list[tuple[str, str]]:
             else "not looked at",
         ),
     ]
+
+
+def extension_lines(facts: Facts) -> list[str]:
+    """Every extension looked at: which copy of each library it gets and why, what it was built for, its GPU code."""
+    lines = []
+    for one in facts.groups("extensions"):
+        lines.append(one.text("path") + (f": {one.text('error')}" if one.text("error") else ""))
+        low, high, abi = (one.text(f"torch.{key}") for key in ("low", "high", "abi"))
+        if low:
+            lines.append(
+                f"  built for torch {low if low == high else f'{low} to {high}'}" + (f", {abi} C++ ABI" if abi else "")
+            )
+        if one.group("code"):
+            lines.append(f"  GPU code: {', '.join(map(str, [*one.items('code.cubins'), *one.items('code.ptx')]))}")
+        floors = one.group("floors")
+        if floors:
+            lines.append("  needs " + ", ".join(f"{family}_{version}" for family, version in floors.items()))
+        for need in one.groups("needed"):
+            others = "".join(f"; loses: {other}" for other in need.items("others"))
+            lines.append(f"  {need.text('soname')} => {need.text('path') or 'not found'} ({need.text('why')}){others}")
+    return lines
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -337,4 +337,18 @@ FAULTS = (
         (Step("smr doctor --run --markdown > report.md", "a minute: attach it to a bug report"),),
         "smr doctor --run",
     ),
+    Fault(
+        "runs_by_ptx",
+        3,
+        "the first call takes seconds to minutes, later ones do not",
+        "The file holds PTX but no machine code for this GPU; the driver translates it once and keeps the result.",
+        (
+            Step(
+                "TORCH_CUDA_ARCH_LIST='{arch}' pip install --no-build-isolation --no-cache-dir --no-binary {package} "
+                "--force-reinstall --no-deps {package}",
+                "minutes of compiling; only if the wait matters",
+            ),
+        ),
+        "fatbin entries of the file against the GPU's compute capability",
+    ),
 )

@@ -155,6 +155,10 @@ def architectures(facts: Facts) -> Iterator[Finding]:
                 )
                 values = {"arch": capability, "toolkit_driver": tables.toolkit_driver(cuda)}
                 yield _finding("ptx_toolchain", BLOCKS, what, extension, facts, (f"it holds {held}",), values=values)
+            else:
+                what = f"{_name(extension)} runs on compute capability {capability} by PTX: the first call compiles it"
+                values = {"arch": capability}
+                yield _finding("runs_by_ptx", NOTE, what, extension, facts, (f"it holds {held}",), values=values)
 
 
 def crashes(facts: Facts) -> Iterator[Finding]:
