@@ -278,7 +278,14 @@ def test_unregistered_color_is_found_with_its_size(data_dir: Callable[[str], Pat
 @pytest.mark.data
 @pytest.mark.parametrize(
     "name",
-    ["living_room", "real_room_five", "icl_nuim_four", "synthetic_object", "synthetic_noisy", "synthetic_thin"],
+    [
+        "real_room_five",
+        "icl_nuim_four",
+        "synthetic_noisy",
+        pytest.param("living_room", marks=pytest.mark.slow),
+        pytest.param("synthetic_object", marks=pytest.mark.slow),
+        pytest.param("synthetic_thin", marks=pytest.mark.slow),
+    ],
 )
 def test_registered_captures_raise_no_alarm(data_dir: Callable[[str], Path], name: str) -> None:
     seen = survey(read_capture(data_dir(name)))

@@ -13,6 +13,8 @@ from ..transforms import OPENCV_FROM_OPENGL, rigid_inverse
 TOLERANCE = 0.02
 """Part of the depth by which two frames may differ and still agree."""
 STRIDE = 6
+PAIRS = 24
+"""Pairs of frames, spread evenly, on which other readings are tried."""
 _FLIP_Y = np.diag([1.0, -1.0, 1.0, 1.0])
 
 
@@ -101,6 +103,7 @@ def typical_difference(pairs: list[tuple[View, View]]) -> float:
 
 def best_hypothesis(pairs: list[tuple[View, View]], factors: list[float]) -> tuple[Hypothesis, float]:
     """The reading of poses and unit under which most depth agrees; the plain one unless another is clearly better."""
+    pairs = pairs[:: -(-len(pairs) // PAIRS) or 1]
     plain = Hypothesis("none", 1.0)
     best, best_score = plain, agreement(pairs, plain)
     for pose_fix in POSE_FIXES:

@@ -25,6 +25,8 @@ POSE_WORDS = {
 }
 _BETTER = 0.05
 _ENOUGH = 0.15
+_SOUND = 0.9
+_PLAIN = Hypothesis("none", 1.0)
 _LITTLE = 0.03
 
 
@@ -74,9 +76,9 @@ def scale_findings(capture: Capture, sample: Sample, seen: Survey) -> list[Findi
     median = seen.depth_percentiles[2]
     pairs = list(sample.pairs)
     units = [unit for unit in UNITS if abs(unit / scale - 1) > 1e-6]
-    plain = agreement(pairs, Hypothesis("none", 1.0))
-    best, score = best_hypothesis(pairs, [scale / unit for unit in units])
-    if score > max(plain + _BETTER, 1.15 * plain, _ENOUGH) and best != Hypothesis("none", 1.0):
+    plain = agreement(pairs, _PLAIN)
+    best, score = best_hypothesis(pairs, [scale / unit for unit in units]) if plain < _SOUND else (_PLAIN, plain)
+    if score > max(plain + _BETTER, 1.15 * plain, _ENOUGH) and best != _PLAIN:
         return [_wrong_reading(best, scale, plain, score, median)]
     if not 0.02 < median < 100:
         return [

@@ -75,7 +75,7 @@ def take_sample(capture: Capture, *, track: Track, seed: int = 0) -> Sample:
     for i, seen in zip(needed, track(decoded, "looking at frames", len(needed)), strict=True):
         looks[i] = seen
     if count <= 8:
-        places = [(i, j) for i in needed for j in needed if i != j]
+        places = [(i, j) for i in needed for j in needed if i < j]
     else:
         places = sorted({*((i, i + 1) for i in chosen if i + 1 < count), *pairwise(chosen)})
     pairs = []
