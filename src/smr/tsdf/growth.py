@@ -56,8 +56,8 @@ class GrowingVolume:
                     self._lengthen(name, self.capacity)
 
     def _refuse(self, blocks: int, most: int, frames: int, total: int) -> None:
-        # The surface seen grows at most as the frames do, and its blocks as 1 / voxel size squared.
-        fits = self.voxel * (1.1 * blocks / max(most, 1) * total / frames) ** 0.5
+        # The surface seen grows at most as the frames do, its blocks about as 1 / voxel size squared.
+        fits = self.voxel * (1.3 * blocks / max(most, 1) * total / frames) ** 0.5
         needed = volume_bytes(blocks, color=self.has_color) / 1e9
         raise SmrError(
             f"The volume takes {needed:.3g} GB after {frames} of {total} frames at a voxel size of {self.voxel:g} m; "
