@@ -16,10 +16,10 @@ from PIL import Image
 
 import capture_writers as writers
 from smr.captures import Survey, read_capture, survey
-from smr.config import FusionConfig, PipelineConfig
+from smr.config import CaptureConfig, FusionConfig, PipelineConfig
 from smr.errors import SmrError
 from smr.plan import READABLE, expected_blocks, plan, readable
-from smr.records import Capture
+from smr.records import Capture, Finding
 from smr.tsdf import volume_bytes
 
 
@@ -130,3 +130,13 @@ def test_expected_blocks_are_those_that_fusion_makes(data_dir: Callable[[str], P
     expected = plan(survey(capture), capture, config(voxel_size=0.004))
     volume = fuse(capture, expected.fusion, device="cpu")
     assert 0.75 < expected.blocks / volume.blocks < 1.33
+
+
+def test_a_capture_that_contradicts_itself_is_refused_unless_told_to_go_on(scene: tuple[Survey, Capture]) -> None:
+    seen, capture = scene
+    wrong = replace(seen, findings=(Finding("error", "The poses do not fit.", "Give --pose-fix opengl."),))
+    with pytest.raises(SmrError, match="The poses do not fit") as refused:
+        plan(wrong, capture, config())
+    assert refused.value.cure == "Give --pose-fix opengl. Or go on all the same with --ignore-problems."
+    going_on = replace(config(), capture=CaptureConfig(ignore_problems=True))
+    assert plan(wrong, capture, going_on).voxel_size > 0

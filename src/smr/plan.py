@@ -21,7 +21,7 @@ READABLE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 DECODE_SECONDS = 0.009
 """CPU time to decode a photo and a depth map of 640×480."""
 VOXEL_SECONDS = 30e-9
-"""CPU time to update a voxel from a frame (shared/anchors: 31 to 48 ns with a thread a voxel)."""
+"""CPU time to update a voxel from a frame."""
 CELL_SECONDS = 10e-9
 """CPU time to extract the surface, a voxel."""
 FINISH_SECONDS = 25.0
@@ -74,6 +74,7 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
             f"{capture.source} ({capture.format}) has no frame with depth and a pose, so there is nothing to fuse.",
             "Use a capture with depth and poses; `smr inspect` says what each frame has.",
         )
+    _refuse_contradictions((*capture.findings, *survey.findings), config)
     wanted, reason = _voxel_size(survey)
     given = config.fusion.voxel_size
     if given is not None and not (math.isfinite(given) and given > 0):
@@ -117,6 +118,13 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
         frames=survey.frames,
         findings=tuple(findings),
     )
+
+
+def _refuse_contradictions(findings: tuple[Finding, ...], config: PipelineConfig) -> None:
+    """A capture that contradicts itself gives garbage after minutes; better a word at once."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors and not config.capture.ignore_problems:
+        raise SmrError(errors[0].cause, f"{errors[0].cure} Or go on all the same with --ignore-problems.".lstrip())
 
 
 def readable(size: float) -> float:
