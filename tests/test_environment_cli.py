@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -287,7 +288,18 @@ def test_shipped_tables_and_pages_are_what_their_sources_give() -> None:
         subprocess.run([sys.executable, str(ROOT / "tools" / "build_environment_tables.py"), "--check"], check=True)
 
 
-def test_one_file_doctor(tmp_path: Path) -> None:
+def old_pythons() -> list[str]:
+    """Interpreters that the one-file doctor has to run on, where they are: 3.8 first."""
+    found = [sys.executable]
+    for minor in range(8, 15):
+        name = f"python3.{minor}"
+        choices = [shutil.which(name), *map(str, Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}"))]
+        found += [choice for choice in choices if choice and run([choice, "-c", ""], limit_s=20.0).ok][:1]
+    return found
+
+
+@pytest.mark.parametrize("python", old_pythons())
+def test_one_file_doctor(tmp_path: Path, python: str) -> None:
     pyz = tmp_path / "smr-doctor.pyz"
     subprocess.run(
         [sys.executable, str(ROOT / "tools" / "build_doctor_pyz.py"), "--out", str(pyz)],
@@ -296,7 +308,7 @@ def test_one_file_doctor(tmp_path: Path) -> None:
     )
     bare = {"PATH": "/usr/bin:/bin"}
     outcome = subprocess.run(
-        [sys.executable, "-I", "-S", str(pyz), "--facts", str(HEALTHY), "--json"],
+        [python, "-I", "-S", str(pyz), "--facts", str(HEALTHY), "--json"],
         capture_output=True,
         text=True,
         env=bare,
@@ -306,7 +318,7 @@ def test_one_file_doctor(tmp_path: Path) -> None:
     assert json.loads(outcome.stdout)["healthy"]
     text = "ImportError: libcudart.so.11.0: cannot open shared object file"
     outcome = subprocess.run(
-        [sys.executable, "-I", "-S", str(pyz), "explain", "-", "--json"],
+        [python, "-I", "-S", str(pyz), "explain", "-", "--json"],
         input=text,
         capture_output=True,
         text=True,
@@ -314,6 +326,9 @@ def test_one_file_doctor(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert json.loads(outcome.stdout)["causes"][0]["kind"] == "cudart_missing"
+    outcome = subprocess.run([python, "-I", str(pyz), "--json"], capture_output=True, text=True, env=bare, cwd=tmp_path)
+    assert outcome.returncode in (0, 1), outcome.stderr
+    assert json.loads(outcome.stdout)["facts"]["python"]["implementation"] == "cpython"
 
 
 def test_sources_of_the_one_file_doctor_are_python_3_8() -> None:

@@ -393,6 +393,12 @@ def test_healthy_machine_gets_no_finding(purpose: str) -> None:
     assert diagnose(HEALTHY, purpose) == []
 
 
+@pytest.mark.parametrize("purpose", ["", "reconstruct", "build"])
+def test_a_real_gpu_machine_gets_no_finding(purpose: str) -> None:
+    """Facts taken on a machine with an H200, torch 2.11+cu130, torchvision, torchaudio, JAX and CuPy."""
+    assert diagnose(json.loads((Path(__file__).parent / "environment" / "h200.json").read_text()), purpose) == []
+
+
 @pytest.mark.parametrize("purpose", ["", "reconstruct", "kaolin", "build"])
 @pytest.mark.parametrize(
     "facts",

@@ -36,6 +36,9 @@ def main(argv: Sequence[str]) -> int:
         return _examine(list(argv))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
+    except BrokenPipeError:  # `smr doctor | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except SmrError as error:
         print(f"error: {error.cause}\n  fix: {error.cure}", file=sys.stderr)
         return 1

@@ -204,7 +204,7 @@ def _files(sites: tuple[Path, ...], package: str, torch: Mapping[str, Any] | Non
         for here, folders, files in os.walk(site, onerror=None):
             if Path(here) == site:
                 names = {name: re.sub(r"[-.]", "_", name).lower() for name in folders}
-                folders[:] = [n for n in folders if (names[n].startswith(wanted) if package else n not in _SKIPPED)]
+                folders[:] = [n for n in folders if (_belongs(n, names[n], wanted) if package else n not in _SKIPPED)]
                 files = [name for name in files if not package or name.lower().startswith(wanted)]
             for name in files:
                 if _SHARED.search(name):
@@ -212,6 +212,11 @@ def _files(sites: tuple[Path, ...], package: str, torch: Mapping[str, Any] | Non
                     yield Path(here) / name, site
             if left < 0:
                 return
+
+
+def _belongs(folder: str, name: str, wanted: str) -> bool:
+    """Whether a folder holds a package's own files (and not the libraries that its wheel brings along)."""
+    return name.startswith(wanted) and not folder.endswith((".libs", "-info"))
 
 
 def _looks_like_module(path: Path) -> bool:
