@@ -23,6 +23,7 @@ from importlib.metadata import version
 import numpy as np
 import warp as wp
 
+from smr import __version__
 from smr.mesh.distance import index_surface
 from smr.mesh.simplify import simplify
 from smr.mesh.topology import edges
@@ -115,7 +116,7 @@ def measure(name: str, mesh: Mesh, faces: int, repeat: int) -> dict[str, object]
     q = quality(result)
     return {
         "library": name,
-        "version": version("smr3d" if name == "smr" else name.replace("_", "-")),
+        "version": __version__ if name == "smr" else version(name.replace("_", "-")),
         "faces_in": len(mesh.faces),
         "faces": len(result.faces),
         "cpu_s": round(statistics.median(times), 3),
