@@ -323,6 +323,14 @@ def test_a_capture_of_something_else_is_refused(demo: DemoScene) -> None:
         evaluate(demo.truth, demo.truth, seen_by=photos, samples=100)
 
 
+def test_a_mesh_that_is_all_beyond_the_reference_is_refused(demo: DemoScene) -> None:
+    table = rectangle(0.02, 0.02, cells=2)
+    table = replace(table, vertices=table.vertices + np.array([0.15, 0.1, 0.0]))
+    beside = replace(table, vertices=table.vertices + np.array([0.025, 0.0, 0.0]))
+    with pytest.raises(SmrError, match="All of the mesh lies beyond the border of the reference"):
+        evaluate(beside, table, seen_by=demo.capture, samples=500, distances=(0.001,))
+
+
 # Colours
 
 

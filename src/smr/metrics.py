@@ -119,56 +119,64 @@ def evaluate(
         raise ValueError(f"samples ({samples}) and distances ({list(distances)}) must be positive")
     _check(mesh, "The mesh")
     _check(reference, "The reference")
+    alignment = None
     if align != "similarity":
         _check_size(mesh, reference)
-    alignment = None
     if align != "none":
-        alignment = align_surfaces(mesh, reference, scale=align == "similarity", seed=seed, device=device, track=track)
+        scale = align == "similarity"
+        alignment = align_surfaces(mesh, reference, scale=scale, seed=seed, device=device, track=track)
         mesh = replace(mesh, vertices=transform_points(alignment.reference_from_mesh, mesh.vertices.astype(np.float64)))
     _check_overlap(mesh, reference)
 
     on_reference = sample_surface(reference, samples, seed=seed + 1)
-    seen = np.ones(samples, dtype=bool)
     if seen_by is not None:
-        seen = seen_points(on_reference.points, seen_by, track=track)
-        if not seen.any():
-            raise SmrError(
-                "No view of the capture sees any part of the reference.",
-                "Check that the reference is in the capture's world frame and in metres, or evaluate without views.",
-            )
-        on_reference = SurfaceSamples(on_reference.points[seen], on_reference.faces[seen])
+        on_reference = _seen(on_reference, seen_by, track)
     on_mesh = sample_surface(mesh, samples, seed=seed)
     with step(track, "Measure distances"):
         surfaces = [index_surface(m, device=device) for m in (reference, mesh)]
         to_reference = surfaces[0].nearest(on_mesh.points)
         to_mesh = surfaces[1].nearest(on_reference.points)
-    judged = np.ones(samples, dtype=bool)
-    if seen_by is not None:
-        judged = ~(_on_border(to_reference, reference) & (to_reference.distances > max(distances)))
-    cosines = np.concatenate(
-        [
-            _cosines(surfaces[1], on_mesh.faces, surfaces[0], to_reference.faces)[judged],
-            _cosines(surfaces[0], on_reference.faces, surfaces[1], to_mesh.faces),
-        ]
-    )
+        judged = _judged(to_reference, reference, max(distances) if seen_by is not None else np.inf)
+    cosines = [
+        _cosines(surfaces[1], on_mesh.faces, surfaces[0], to_reference.faces)[judged],
+        _cosines(surfaces[0], on_reference.faces, surfaces[1], to_mesh.faces),
+    ]
     accuracy, completeness = to_reference.distances[judged], to_mesh.distances
-    if not len(accuracy):
+    return Evaluation(
+        accuracy=_spread(accuracy),
+        completeness=_spread(completeness),
+        chamfer=float(0.5 * (accuracy.mean() + completeness.mean())),
+        scores=tuple(_score(accuracy, completeness, d) for d in distances),
+        normal_consistency=float(np.concatenate(cosines).mean(dtype=float)),
+        mesh_samples=len(accuracy),
+        reference_samples=len(completeness),
+        beyond_reference=int((~judged).sum()),
+        seen_share=len(completeness) / samples,
+        alignment=alignment,
+    )
+
+
+def _seen(samples: SurfaceSamples, capture: Capture, track: Track) -> SurfaceSamples:
+    seen = seen_points(samples.points, capture, track=track)
+    if not seen.any():
+        raise SmrError(
+            "No view of the capture sees any part of the reference.",
+            "Check that the reference is in the capture's world frame and in metres, or evaluate without views.",
+        )
+    return SurfaceSamples(samples.points[seen], samples.faces[seen])
+
+
+def _judged(to_reference: Nearest, reference: Mesh, reach: float) -> Bool[np.ndarray, " N"]:
+    """Samples of the mesh about which the reference says something: not further than `reach` beyond its border."""
+    judged = to_reference.distances <= reach
+    if not judged.all():
+        judged |= ~_on_border(to_reference, reference)
+    if not judged.any():
         raise SmrError(
             "All of the mesh lies beyond the border of the reference.",
             "Check that both are in one frame (--align rigid moves the mesh onto the reference).",
         )
-    return Evaluation(
-        accuracy=_spread(accuracy),
-        completeness=_spread(completeness),
-        chamfer=float(0.5 * (accuracy.mean(dtype=float) + completeness.mean(dtype=float))),
-        scores=tuple(_score(accuracy, completeness, d) for d in distances),
-        normal_consistency=float(cosines.mean(dtype=float)),
-        mesh_samples=len(accuracy),
-        reference_samples=len(completeness),
-        beyond_reference=int((~judged).sum()),
-        seen_share=float(seen.mean()),
-        alignment=alignment,
-    )
+    return judged
 
 
 def seen_points(
