@@ -7,8 +7,9 @@ from smr.arrays import launch_chunked, resolve_device
 from smr.mesh.unwrap.charts import cluster, straighten
 from smr.mesh.unwrap.check import faulty_charts, planar_charts
 from smr.mesh.unwrap.flatten import flatten, relax, singular_values
+from smr.mesh.unwrap.grid import choose_grid
 from smr.mesh.unwrap.outlines import turn_upright
-from smr.mesh.unwrap.pack import _rasterise, apply, choose_grid, pack
+from smr.mesh.unwrap.pack import _rasterise, apply, pack
 from smr.mesh.unwrap.surface import build_surface, cut_charts, twin_edges
 
 

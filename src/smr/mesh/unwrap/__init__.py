@@ -17,8 +17,9 @@ from ...errors import SmrError
 from ...progress import Track, step, untracked
 from ...records import Mesh
 from .check import MAX_STRETCH
+from .grid import Grid, choose_grid
 from .outlines import Outlines, turn_upright
-from .pack import MANY, Grid, Packing, apply, choose_grid, fill, pack
+from .pack import MANY, Packing, apply, fill, pack
 from .segment import segment
 from .surface import Surface, build_surface, cut_charts, triangle_areas
 

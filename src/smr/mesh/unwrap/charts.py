@@ -192,6 +192,121 @@ def _union_cost(
     )
 
 
+@wp.func
+@no_type_check
+def _heapify(heap: wp.array(dtype=wp.vec4d), size: wp.int32):
+    start = size // 2 - 1
+    while start >= 0:
+        _sift_down(heap, start, size)
+        start = start - 1
+
+
+@wp.func
+@no_type_check
+def _link(
+    target: wp.array(dtype=wp.int32),
+    following: wp.array(dtype=wp.int32),
+    first: wp.array(dtype=wp.int32),
+    last: wp.array(dtype=wp.int32),
+):
+    """Make the list of each face's outgoing edges."""
+    for f in range(first.shape[0]):
+        first[f] = -1
+        for k in range(3):
+            e = 3 * f + k
+            following[e] = -1
+            if target[e] >= 0:
+                if first[f] < 0:
+                    first[f] = e
+                else:
+                    following[last[f]] = e
+                last[f] = e
+
+
+@wp.func
+@no_type_check
+def _append(
+    a: wp.int32,
+    b: wp.int32,
+    following: wp.array(dtype=wp.int32),
+    first: wp.array(dtype=wp.int32),
+    last: wp.array(dtype=wp.int32),
+):
+    """Put b's list behind a's."""
+    if first[b] >= 0:
+        if first[a] < 0:
+            first[a] = first[b]
+        else:
+            following[last[a]] = first[b]
+        last[a] = last[b]
+
+
+@wp.func
+@no_type_check
+def _tidy(
+    a: wp.int32,
+    unions: wp.int32,
+    target: wp.array(dtype=wp.int32),
+    length: wp.array(dtype=wp.float64),
+    root: wp.array(dtype=wp.int32),
+    following: wp.array(dtype=wp.int32),
+    first: wp.array(dtype=wp.int32),
+    last: wp.array(dtype=wp.int32),
+    stamp: wp.array(dtype=wp.int32),
+    met: wp.array(dtype=wp.int32),
+    met_edge: wp.array(dtype=wp.int32),
+):
+    """Drop inner edges from a's list, and join edges that lead to the same neighbour; return the steps."""
+    steps = wp.int64(0)
+    previous = wp.int32(-1)
+    edge = wp.int32(first[a])
+    while edge >= 0:
+        steps = steps + wp.int64(1)
+        after = following[edge]
+        t = _find(root, target[edge])
+        drop = t == a
+        if not drop:  # noqa: SIM102 (Warp evaluates both sides of `and`)
+            if met[t] == unions:
+                length[met_edge[t]] = length[met_edge[t]] + length[edge]
+                drop = True
+        if drop:
+            stamp[edge] = -1
+            if previous < 0:
+                first[a] = after
+            else:
+                following[previous] = after
+        else:
+            met[t] = unions
+            met_edge[t] = edge
+            previous = wp.int32(edge)
+        edge = wp.int32(after)
+    last[a] = previous
+    return steps
+
+
+@wp.func
+@no_type_check
+def _drop_stale(
+    heap: wp.array(dtype=wp.vec4d),
+    size: wp.int32,
+    target: wp.array(dtype=wp.int32),
+    root: wp.array(dtype=wp.int32),
+    stamp: wp.array(dtype=wp.int32),
+    version: wp.array(dtype=wp.int32),
+):
+    """Keep the entries that still hold; return how many."""
+    kept = wp.int32(0)
+    for i in range(size):
+        old = heap[i]
+        edge = wp.int32(old[1])
+        other = _find(root, target[edge])
+        if wp.float64(stamp[edge]) == old[2] and wp.float64(version[other]) == old[3]:
+            heap[kept] = old
+            kept = kept + 1
+    _heapify(heap, kept)
+    return kept
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _merge(
@@ -214,83 +329,40 @@ def _merge(
     root: wp.array(dtype=wp.int32),
 ):
     # A serial program: launch with dim=1. `first`, `last` and `following` are each cluster's list of outgoing edges.
+    _link(target, following, first, last)
     size = wp.int32(0)
+    for e in range(target.shape[0]):
+        f = e // 3
+        t = target[e]
+        if f < t:
+            c = _union_cost(
+                area[f], area[t], normal[f], normal[t], border[f], border[t], length[e], limit[f], largest[f]
+            )
+            if c >= wp.float64(0.0):
+                heap[size] = wp.vec4d(c, wp.float64(e), wp.float64(0.0), wp.float64(0.0))
+                size = size + 1
+    _heapify(heap, size)
     work = wp.int64(0)
     unions = wp.int32(0)
-    for f in range(root.shape[0]):
-        first[f] = -1
-        for k in range(3):
-            e = 3 * f + k
-            following[e] = -1
-            if target[e] >= 0:
-                if first[f] < 0:
-                    first[f] = e
-                else:
-                    following[last[f]] = e
-                last[f] = e
-                t = target[e]
-                if f < t:
-                    c = _union_cost(
-                        area[f], area[t], normal[f], normal[t], border[f], border[t], length[e], limit[f], largest[f]
-                    )
-                    if c >= wp.float64(0.0):
-                        heap[size] = wp.vec4d(c, wp.float64(e), wp.float64(0.0), wp.float64(0.0))
-                        size = size + 1
-    start = size // 2 - 1
-    while start >= 0:
-        _sift_down(heap, start, size)
-        start = start - 1
-
     while size > 0 and work < budget:
         top = heap[0]
         size = size - 1
-        if size > 0:
-            heap[0] = heap[size]
-            _sift_down(heap, 0, size)
+        heap[0] = heap[size]
+        _sift_down(heap, 0, size)
         work = work + wp.int64(1)
         e = wp.int32(top[1])
         a = _find(root, e // 3)
         b = _find(root, target[e])
         if a == b or wp.float64(stamp[e]) != top[2] or wp.float64(version[b]) != top[3]:
             continue
-        # Union: b's list goes behind a's; sums are added.
-        shared = length[e]
         root[b] = a
         unions = unions + 1
         area[a] = area[a] + area[b]
         normal[a] = normal[a] + normal[b]
-        border[a] = border[a] + border[b] - wp.float64(2.0) * shared
+        border[a] = border[a] + border[b] - wp.float64(2.0) * length[e]
         version[a] = version[a] + 1
-        if first[b] >= 0:
-            if first[a] < 0:
-                first[a] = first[b]
-            else:
-                following[last[a]] = first[b]
-            last[a] = last[b]
-        # Drop inner edges, and join edges that lead to the same neighbour.
-        previous = wp.int32(-1)
-        edge = wp.int32(first[a])
-        while edge >= 0:
-            work = work + wp.int64(1)
-            after = following[edge]
-            t = _find(root, target[edge])
-            drop = t == a
-            if not drop:  # noqa: SIM102 (Warp evaluates both sides of `and`)
-                if met[t] == unions:
-                    length[met_edge[t]] = length[met_edge[t]] + length[edge]
-                    drop = True
-            if drop:
-                stamp[edge] = -1
-                if previous < 0:
-                    first[a] = after
-                else:
-                    following[previous] = after
-            else:
-                met[t] = unions
-                met_edge[t] = edge
-                previous = wp.int32(edge)
-            edge = wp.int32(after)
-        last[a] = previous
+        _append(a, b, following, first, last)
+        work = work + _tidy(a, unions, target, length, root, following, first, last, stamp, met, met_edge)
         edge = wp.int32(first[a])
         while edge >= 0:
             t = _find(root, target[edge])
@@ -298,26 +370,13 @@ def _merge(
             c = _union_cost(
                 area[a], area[t], normal[a], normal[t], border[a], border[t], length[edge], limit[a], largest[a]
             )
-            if c >= wp.float64(0.0):
-                if size == heap.shape[0]:  # full of entries that no longer hold: keep the others
-                    kept = wp.int32(0)
-                    for i in range(size):
-                        old = heap[i]
-                        e_old = wp.int32(old[1])
-                        other = _find(root, target[e_old])
-                        if wp.float64(stamp[e_old]) == old[2] and wp.float64(version[other]) == old[3]:
-                            heap[kept] = old
-                            kept = kept + 1
-                    size = wp.int32(kept)
-                    start = size // 2 - 1
-                    while start >= 0:
-                        _sift_down(heap, start, size)
-                        start = start - 1
-                    work = work + wp.int64(heap.shape[0] // 8)
-                if size < heap.shape[0]:
-                    heap[size] = wp.vec4d(c, wp.float64(edge), wp.float64(stamp[edge]), wp.float64(version[t]))
-                    size = size + 1
-                    _sift_up(heap, size - 1)
+            if size == heap.shape[0]:
+                size = _drop_stale(heap, size, target, root, stamp, version)
+                work = work + wp.int64(heap.shape[0] // 8)
+            if c >= wp.float64(0.0) and size < heap.shape[0]:
+                heap[size] = wp.vec4d(c, wp.float64(edge), wp.float64(stamp[edge]), wp.float64(version[t]))
+                size = size + 1
+                _sift_up(heap, size - 1)
             edge = following[edge]
     for f in range(root.shape[0]):
         root[f] = _find(root, f)

@@ -14,6 +14,7 @@ import warp as wp
 from jaxtyping import Float64, Int32
 
 from ...arrays import launch_chunked
+from .grid import Grid
 from .outlines import Outlines
 
 SEARCH_BUDGET = 400_000_000
@@ -34,39 +35,6 @@ class Packing:
     """Pixels per unit."""
     top: int
     """Rows in use."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The texture in cells."""
-
-    size: int
-    """Pixels."""
-    cell: int
-    """Pixels per cell."""
-    gutter_pixels: int
-    gutter: int
-    """Cells between charts."""
-    margin: int
-    """Cells along the texture's edge: half a gutter, so that a repeated texture keeps the gutter."""
-
-    @property
-    def pitch(self) -> int:
-        """Pixels that the smallest chart takes with its gutter."""
-        return (self.gutter + 1) * self.cell
-
-    @property
-    def side(self) -> int:
-        """Cells that charts may use."""
-        return self.size // self.cell - 2 * self.margin
-
-
-def choose_grid(size: int, gutter: int, charts: int) -> Grid:
-    """A cell of at most the gutter, fine enough for the charts' average size."""
-    cell = 1
-    while 2 * cell <= min(gutter, size / 1000, size / np.sqrt(charts) / 12):
-        cell *= 2
-    return Grid(size, cell, gutter, -(-gutter // cell), -(-((gutter + 1) // 2) // cell))
 
 
 def pack(outlines: Outlines, grid: Grid, scale: float, rows: int) -> Packing | None:
@@ -109,8 +77,7 @@ def pack(outlines: Outlines, grid: Grid, scale: float, rows: int) -> Packing | N
 
 def fill(outlines: Outlines, grid: Grid, rounds: int = 6) -> Packing | None:
     """Pack at the largest scale that is found to fit the square; None if none does."""
-    scale = float(np.sqrt(0.75 * (grid.side * grid.cell) ** 2 / max(outlines.area, 1e-12)))
-    scale = min(scale, 1.4 * grid.side * grid.cell / max(float(outlines.extent[0].max()), 1e-12))
+    scale = _first_guess(outlines, grid)
     best: Packing | None = None
     lowest_failure = np.inf
     for _ in range(40):
@@ -135,6 +102,17 @@ def fill(outlines: Outlines, grid: Grid, rounds: int = 6) -> Packing | None:
         if rounds <= 0 and best is not None:
             break
     return best
+
+
+def _first_guess(outlines: Outlines, grid: Grid) -> float:
+    """Scale at which the charts with their gutters would have three quarters of the room."""
+    width, height = outlines.extent[0].T
+    loss = grid.pitch  # to the gutter and the cells' edges
+    filled = outlines.area / max(float((width * height).sum()), 1e-12)
+    a, b = max(outlines.area, 1e-12), filled * loss * float((width + height).sum())
+    c = filled * loss**2 * len(width) - 0.75 * (grid.side * grid.cell) ** 2
+    scale = 2 * max(-c, 1.0) / (b + np.sqrt(b**2 + 4 * a * max(-c, 1.0)))
+    return float(min(scale, 1.4 * grid.side * grid.cell / max(float(outlines.extent[0].max()), 1e-12)))
 
 
 def apply(outlines: Outlines, grid: Grid, packing: Packing) -> Float64[np.ndarray, "F 3 2"]:
