@@ -34,7 +34,7 @@ import warp as wp
 from smr.agreement import measure_agreement
 from smr.arrays import resolve_device
 from smr.captures import Decoder, read_capture
-from smr.clean import clean
+from smr.cleaning import clean
 from smr.config import CleanConfig, FusionConfig
 from smr.demo import make_capture
 from smr.formats import write_mesh

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from smr.captures import read_capture
-from smr.clean import clean
+from smr.cleaning import clean
 from smr.config import CleanConfig, FusionConfig, PipelineConfig
 from smr.demo import DemoScene, make_capture
 from smr.formats import read_mesh

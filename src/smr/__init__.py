@@ -12,7 +12,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from .captures import read_capture, survey
-    from .clean import clean
+    from .cleaning import clean
     from .config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig, TextureConfig
     from .demo import make_capture
     from .errors import SmrError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "captures": ("read_capture", "survey"),
-    "clean": ("clean",),
+    "cleaning": ("clean",),
     "config": ("CaptureConfig", "CleanConfig", "FusionConfig", "PipelineConfig", "TextureConfig"),
     "demo": ("make_capture",),
     "errors": ("SmrError",),

@@ -11,7 +11,7 @@ from . import tsdf
 from .agreement import measure_agreement
 from .arrays import resolve_device
 from .captures import SURVEY_RECORDS, read_capture, survey
-from .clean import CleanReport, clean
+from .cleaning import CleanReport, clean
 from .config import PipelineConfig
 from .formats import format_of, write_mesh
 from .plan import Plan, plan

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..arrays import resolve_device
 from ..captures import read_capture
-from ..clean import clean
+from ..cleaning import clean
 from ..formats import convert, format_of, read_model, write_mesh
 from ..formats.model import AnyMesh
 from ..mesh.unwrap import unwrap

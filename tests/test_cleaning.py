@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from smr.clean import clean
+from smr.cleaning import clean
 from smr.config import CleanConfig
 from smr.errors import SmrError
 from smr.mesh.distance import index_surface
