@@ -34,6 +34,9 @@ _LEVELS = (2, 2, 1, 1, 1, 0, 0)
 _STEPS = 2
 _PIECES = 32
 _ROBUST = 12.0
+"""Differences in grey levels beyond which a point counts little."""
+_SCALES = (100.0, 60.0, 40.0, 25.0, 16.0, 12.0)
+"""The same while the photos' gains are still being found."""
 _NOISE = 8.0
 _SHARED = 8.0
 """Neighbouring points err alike: so many count as one."""
@@ -248,14 +251,14 @@ def _mean_brightness(watchers: dict[int, _Watcher], points: Any, level: int) -> 
     owner, numbers, value = owner[seen], numbers[seen], value[seen]
     weight, mean = np.ones(len(value)), np.zeros(len(points))
     total: np.ndarray = np.zeros(len(points))
-    for _ in range(4):
+    for robust in _SCALES:
         lit = value * gains[owner]
         total = np.bincount(numbers, weight, len(points))
         mean = np.bincount(numbers, weight * lit, len(points)) / np.maximum(total, 1e-9)
         residual = lit - mean[numbers]
-        weight = 1.0 / (1.0 + (residual / _ROBUST) ** 2) ** 2
-        above = np.bincount(owner, weight * value * mean[numbers], len(gains))
-        below = np.bincount(owner, weight * value * value, len(gains))
+        weight = 1.0 / (1.0 + (residual / robust) ** 2) ** 2
+        above = np.bincount(owner, weight * mean[numbers], len(gains))
+        below = np.bincount(owner, weight * value, len(gains))
         gains = np.where(below > 0, above / np.maximum(below, 1e-9), gains)
         gains /= np.exp(np.log(np.maximum(gains, 1e-3)).mean())
     for watcher, gain in zip(watchers.values(), gains, strict=True):

@@ -74,7 +74,7 @@ def bake(
         track: Progress.
 
     Raises:
-        SmrError: The mesh has no faces, or there is no photo with a pose.
+        SmrError: The mesh has no faces, there is no photo with a pose, or none that sees the mesh.
     """
     _check(mesh, config)
     shots = Shots(capture)
@@ -178,6 +178,12 @@ def _paint_model(
     if ALIGN:
         shots.poses = align(mesh, shots, scene.vertices, scene.faces, device=device, track=track)
     slots, sharp = _look_at_all(shots, scene, device=device, track=track)
+    if not (slots.score.numpy() > 0).any():
+        raise SmrError(
+            f"None of the {len(shots)} photos sees the mesh.",
+            "Check that the mesh and the camera poses are in the same coordinates and units, and look the right way "
+            "(see docs/conventions.md).",
+        )
     with step(track, "Choosing views"):
         scale_scores(slots, _relative_sharpness(sharp), device=device)
         shape = (len(support.vertices), slots.count)

@@ -12,13 +12,17 @@ from jaxtyping import Float, Int, Int32
 from ..arrays import launch_chunked
 from ..records import Camera
 from ..render.rasterize import draw
+from .fill import nearest_known, steps_between
 from .slots import Slots, exposed
 from .support import Support
 from .views import BLEND, Choice, find_slot
-from .visibility import EDGE_MARGIN, MIN_COSINE, Seen, ShotView, clearance_at
+from .visibility import EDGE_MARGIN, LEAST_MARGIN, MIN_COSINE, Seen, ShotView, clearance_at
 
 OPEN: Any = wp.constant(1e-3)
 """Texels with less weight than this are open: the second round paints them with what else saw them."""
+
+REACH: Any = wp.constant(8.0)
+"""Texels over which the step from painted to filled ones is smoothed."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +199,10 @@ def _paint(
         if known[k] == 0.0:
             shift[k] = mean / count
     scale = wp.float32(1.0)
+    margin = wp.float32(EDGE_MARGIN)
     if second_round == 1:
         scale = 1e-6
+        margin = wp.float32(LEAST_MARGIN)
     samples = wp.clamp(int(wp.round(view.fx / distance * texel)), 1, 4)
     step = 1.0 / float(samples)
     p0 = corners[3 * face]
@@ -213,7 +219,7 @@ def _paint(
                 at = texel_weights(corners, face, float(x) + 0.5, float(y) + 0.5)
                 w = wp.dot(at, weights) * scale
                 place = clearance_at(view, inverse_depth, clearance, at[0] * a + at[1] * b + at[2] * c)
-                if w > 0.0 and place[2] > EDGE_MARGIN:
+                if w > 0.0 and place[2] > margin:
                     color = wp.vec3(0.0, 0.0, 0.0)
                     if samples == 1:
                         color = sample_photo(pixels, view.width, view.height, place[0], place[1])
@@ -240,11 +246,35 @@ def _paint(
 
 @wp.kernel(enable_backward=False)
 @no_type_check
+def _mark_painted(base: int, size: int, painted: wp.array(dtype=wp.vec4), known: wp.array(dtype=wp.uint8)):
+    y = base + wp.tid()
+    for x in range(size):
+        known[y * size + x] = wp.uint8(int(painted[y * size + x][3] > 0.0))
+
+
+@wp.func
+@no_type_check
+def _vertex_colors_at(
+    corners: wp.array(dtype=wp.vec2),
+    faces: wp.array(dtype=wp.vec3i),
+    colors: wp.array(dtype=wp.vec3),
+    face: int,
+    x: int,
+    y: int,
+):
+    at = texel_weights(corners, face, float(x) + 0.5, float(y) + 0.5)
+    tri = faces[face]
+    return at[0] * colors[tri[0]] + at[1] * colors[tri[1]] + at[2] * colors[tri[2]]
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
 def _finish(
     base: int,
     size: int,
     owner: wp.array(dtype=int),
     painted: wp.array(dtype=wp.vec4),
+    nearest: wp.array(dtype=int),
     corners: wp.array(dtype=wp.vec2),
     faces: wp.array(dtype=wp.vec3i),
     vertex_color: wp.array(dtype=wp.vec3),
@@ -253,16 +283,20 @@ def _finish(
     y = base + wp.tid()
     for x in range(size):
         i = y * size + x
-        face = owner[i]
         color = wp.vec3(0.0, 0.0, 0.0)
-        if face >= 0:
+        if owner[i] >= 0:
             sum = painted[i]
             if sum[3] > 0.0:
                 color = wp.vec3(sum[0], sum[1], sum[2]) / sum[3]
             else:
-                at = texel_weights(corners, face, float(x) + 0.5, float(y) + 0.5)
-                tri = faces[face]
-                color = at[0] * vertex_color[tri[0]] + at[1] * vertex_color[tri[1]] + at[2] * vertex_color[tri[2]]
+                color = _vertex_colors_at(corners, faces, vertex_color, owner[i], x, y)
+                seed = nearest[i]
+                if seed >= 0:
+                    near = 1.0 - float(steps_between(seed, x, y, size)) / REACH
+                    if near > 0.0:
+                        sum = painted[seed]
+                        there = _vertex_colors_at(corners, faces, vertex_color, owner[seed], seed % size, seed / size)
+                        color += near * (wp.vec3(sum[0], sum[1], sum[2]) / sum[3] - there)
         for k in range(3):
             image[3 * i + k] = wp.uint8(wp.clamp(wp.round(color[k]), 0.0, 255.0))
 
@@ -314,9 +348,16 @@ def paint(
 
 
 def finish(canvas: Canvas, vertex_colors: Float[np.ndarray, "V 3"], *, device: str) -> Any:
-    """Divide by the weights; open texels take the colours of the vertices. A wp.array(uint8), three a texel."""
-    image = wp.empty(canvas.size * canvas.size * 3, dtype=wp.uint8, device=device)
+    """Divide by the weights. A wp.array(uint8), three a texel.
+
+    Open texels take the colours of the vertices, and near painted texels also what these differ by from theirs.
+    """
+    size = canvas.size
+    known = wp.empty(size * size, dtype=wp.uint8, device=device)
+    launch_chunked(_mark_painted, size, [size, canvas.painted], outputs=[known], device=device)
+    nearest = nearest_known(known, size, device=device)
+    image = wp.empty(size * size * 3, dtype=wp.uint8, device=device)
     colors = wp.array(vertex_colors.astype(np.float32), dtype=wp.vec3, device=device)
-    inputs = [canvas.size, canvas.owner, canvas.painted, canvas.corners, canvas.faces, colors]
-    launch_chunked(_finish, canvas.size, inputs, outputs=[image], device=device)
+    inputs = [size, canvas.owner, canvas.painted, nearest, canvas.corners, canvas.faces, colors]
+    launch_chunked(_finish, size, inputs, outputs=[image], device=device)
     return image

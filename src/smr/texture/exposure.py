@@ -13,8 +13,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 _DARKEST, _BRIGHTEST = 12.0, 245.0
 _POINTS = 30_000
-_ROUNDS = 6
-_SCALE = 0.06
+_SCALES = (0.5, 0.3, 0.2, 0.12, 0.08, 0.06, 0.06)
+"""Differences of logarithms beyond which a pair counts little: a wide view first, so that no local minimum is taken."""
 _PRIOR = 2.0
 
 
@@ -41,9 +41,9 @@ def _solve(seen: np.ndarray, logs: np.ndarray, usable: np.ndarray, views: int) -
         return np.zeros(views)
     a, b, difference = (np.concatenate([pair[i] for pair in pairs]) for i in range(3))
     gains = np.zeros(views)
-    for _ in range(_ROUNDS):
+    for scale in _SCALES:
         residual = difference - (gains[a] - gains[b])
-        weight = 1.0 / (1.0 + (residual / _SCALE) ** 2) ** 2  # Geman and McClure
+        weight = 1.0 / (1.0 + (residual / scale) ** 2) ** 2  # Geman and McClure
         flat = np.bincount(a * views + b, weight, views * views).reshape(views, views)
         flat = flat + flat.T
         # the prior pulls a photo that shares few points with others to gain 1 and fixes the gauge

@@ -57,20 +57,20 @@ def _harmonic(neighbours: Any, values: Float[np.ndarray, "V 3"], solve: Bool[np.
 
 @wp.kernel(enable_backward=False)
 @no_type_check
-def _seed_rows(base: int, size: int, owner: wp.array(dtype=int), seed: wp.array(dtype=int)):
-    """The nearest texel of a chart in the same row; -1 where the row has none."""
+def _seed_rows(base: int, size: int, known: wp.array(dtype=wp.uint8), seed: wp.array(dtype=int)):
+    """The nearest known texel in the same row; -1 where the row has none."""
     y = base + wp.tid()
     last = wp.int32(-1)
     for x in range(size):
         i = y * size + x
-        if owner[i] >= 0:
+        if known[i] == wp.uint8(1):
             last = i
         seed[i] = last
     last = wp.int32(-1)
     for k in range(size):
         x = size - 1 - k
         i = y * size + x
-        if owner[i] >= 0:
+        if known[i] == wp.uint8(1):
             last = i
         if last >= 0 and (seed[i] < 0 or last - i < i - seed[i]):
             seed[i] = last
@@ -78,7 +78,8 @@ def _seed_rows(base: int, size: int, owner: wp.array(dtype=int), seed: wp.array(
 
 @wp.func
 @no_type_check
-def _steps(seed: int, x: int, y: int, size: int):
+def steps_between(seed: int, x: int, y: int, size: int):
+    """L1 distance from a texel's index to a place; very large where the index is -1."""
     if seed < 0:
         return wp.int32(1 << 30)
     return wp.abs(seed % size - x) + wp.abs(seed / size - y)
@@ -87,21 +88,43 @@ def _steps(seed: int, x: int, y: int, size: int):
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _seed_columns(base: int, size: int, seed: wp.array(dtype=int)):
-    """The nearest texel of a chart in steps along rows and columns, exact after both passes."""
+    """The nearest known texel in steps along rows and columns, exact after both passes."""
     x = base + wp.tid()
     last = wp.int32(-1)
     for y in range(size):
         i = y * size + x
-        if _steps(last, x, y, size) < _steps(seed[i], x, y, size):
+        if steps_between(last, x, y, size) < steps_between(seed[i], x, y, size):
             seed[i] = last
         last = seed[i]
     last = wp.int32(-1)
     for k in range(size):
         y = size - 1 - k
         i = y * size + x
-        if _steps(last, x, y, size) < _steps(seed[i], x, y, size):
+        if steps_between(last, x, y, size) < steps_between(seed[i], x, y, size):
             seed[i] = last
         last = seed[i]
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _mark_owned(base: int, size: int, owner: wp.array(dtype=int), known: wp.array(dtype=wp.uint8)):
+    y = base + wp.tid()
+    for x in range(size):
+        known[y * size + x] = wp.uint8(int(owner[y * size + x] >= 0))
+
+
+def nearest_known(known: Any, size: int, *, device: str) -> Any:
+    """For each texel the index of the nearest one with `known` 1 (L1 distance); -1 if there is none.
+
+    Args:
+        known: wp.array(uint8), row by row.
+        size: Side of the texture.
+        device: Where the array is.
+    """
+    seed = wp.empty(size * size, dtype=int, device=device)
+    launch_chunked(_seed_rows, size, [size, known], outputs=[seed], device=device)
+    launch_chunked(_seed_columns, size, [size], outputs=[seed], device=device)
+    return seed
 
 
 @wp.kernel(enable_backward=False)
@@ -128,7 +151,7 @@ def fill_gutter(image: Any, owner: Any, size: int, *, device: str) -> None:
         size: Side of the texture.
         device: Where the arrays are.
     """
-    seed = wp.empty(size * size, dtype=int, device=device)
-    launch_chunked(_seed_rows, size, [size, owner], outputs=[seed], device=device)
-    launch_chunked(_seed_columns, size, [size], outputs=[seed], device=device)
+    known = wp.empty(size * size, dtype=wp.uint8, device=device)
+    launch_chunked(_mark_owned, size, [size, owner], outputs=[known], device=device)
+    seed = nearest_known(known, size, device=device)
     launch_chunked(_copy_from_seed, size, [size, owner, seed], outputs=[image], device=device)

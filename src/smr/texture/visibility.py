@@ -15,8 +15,10 @@ from ..records import Camera
 from ..render.rasterize import draw, near_plane
 from .slots import Slots, clipped
 
-EDGE_MARGIN: Any = wp.constant(2.0)
-"""Pixels of the depth map this near to a depth edge are not used."""
+EDGE_MARGIN: Any = wp.constant(3.0)
+"""Pixels of the depth map this near to a depth edge paint only what no photo shows better."""
+LEAST_MARGIN: Any = wp.constant(2.0)
+"""Pixels this near are never used."""
 BORDER_MARGIN = 2.0
 """Pixels of the photo this near to its border are not used."""
 _DEPTH_PIXELS = 1_500_000
@@ -251,7 +253,7 @@ def _observe(
     i = base + wp.tid()
     point = points[i]
     place = clearance_at(view, inverse_depth, clearance, point)
-    if place[2] <= EDGE_MARGIN:
+    if place[2] <= LEAST_MARGIN:
         return
     to_camera = view.centre - point
     distance = wp.length(to_camera)
@@ -260,12 +262,15 @@ def _observe(
         return
     density = view.fx / distance  # pixels a metre
     detail = wp.min(1.5, density * texel)
-    clear = wp.min(1.0, (place[2] - EDGE_MARGIN) / 8.0)
-    level = wp.clamp(int(wp.log2(wp.max(spacing[i] * density, 1.0))) - 1, 0, levels.shape[0] - 1)
+    clear = wp.clamp((place[2] - EDGE_MARGIN) / 8.0, 0.0, 1.0)
+    # a mean over about half the distance to the next vertex, and not over what lies beyond a depth edge
+    clear_pixels = place[2] * float(view.width) / float(view.depth_width)
+    reach = wp.max(1.0, wp.min(spacing[i] * density, 0.5 * clear_pixels))
+    level = wp.clamp(int(wp.log2(reach)) - 1, 0, levels.shape[0] - 1)
     size = levels[level]
     shrink = wp.pow(0.5, float(level + 1))
     color = _sample_level(pyramid, size[0], size[1], size[2], place[0] * shrink, place[1] * shrink)
-    score = cosine * detail * detail * (0.1 + 0.9 * clear) * (1.0 - 0.7 * clipped(color))
+    score = cosine * detail * detail * (0.05 + 0.95 * clear) * (1.0 - 0.7 * clipped(color))
     at = i * slots
     worst = wp.int32(0)
     for k in range(slots):
@@ -412,6 +417,6 @@ def _mark_visible(
 def visible_points(seen: Seen, points: Any, normals: Any, *, device: str) -> Int32[np.ndarray, " n"]:
     """Indices of the points that a photo sees well, away from depth edges."""
     visible = wp.empty(len(points), dtype=wp.uint8, device=device)
-    inputs = [seen.view, 2.0 * EDGE_MARGIN, points, normals, seen.inverse_depth, seen.clearance]
+    inputs = [seen.view, EDGE_MARGIN + 1.0, points, normals, seen.inverse_depth, seen.clearance]
     launch_chunked(_mark_visible, len(points), inputs, outputs=[visible], device=device)
     return np.nonzero(visible.numpy())[0].astype(np.int32)
