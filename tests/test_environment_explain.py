@@ -112,6 +112,20 @@ def test_texts_without_a_known_error_get_no_cause(text: str) -> None:
     assert kinds(text) == []
 
 
+def test_logs_of_things_that_went_well_accuse_nobody() -> None:
+    log = (Path(__file__).parent / "environment" / "benign.log").read_text()
+    assert {line: kinds(line) for line in log.splitlines() if kinds(line)} == {}
+    assert [cause.kind for cause in explain(log) if cause.confidence >= 0.7] == []
+
+
+def test_the_error_is_found_among_them() -> None:
+    log = (Path(__file__).parent / "environment" / "benign.log").read_text()
+    for row in UNSEEN:
+        if "\n" not in row["text"] and row["set"] == 1 and row["kind"] != "jupyter_wrong_env":
+            causes = kinds(f"{log}\n{row['text']}\n{log}", **row["context"])
+            assert row["kind"] in causes[:3], row
+
+
 def test_answer_has_evidence_reason_and_cure() -> None:
     text = f"Traceback (most recent call last):\nImportError: site-packages/kaolin/_C.so: undefined symbol: {CXX11}"
     cause = explain(text, {"torch": "2.6.0+cu124"})[0]

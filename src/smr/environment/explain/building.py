@@ -154,8 +154,14 @@ def _killed(match: Match[str], situation: Situation) -> Iterable[Verdict]:
     compiling = situation.says(
         r"cc1plus|nvcc|cicc|ptxas|compil|ninja|building|build_ext|wheel|c\+\+|MAX_JOBS|setup\.py"
     )
-    if not situation.says(r"CUDA out of memory|torch\.(cuda\.)?OutOfMemory"):
+    if not situation.says(r"CUDA out of memory|torch\.(cuda\.)?OutOfMemory|CUDA error: out of memory|OUT_OF_MEMORY"):
         yield Verdict("oom_build", 0.9 if compiling else 0.5, "the system ended a compiler for lack of memory")
+
+
+def _index_error(match: Match[str], situation: Situation) -> Iterable[Verdict]:
+    """An IndexError says something only where GPUs or a build are spoken of."""
+    if situation.container or situation.says(r"arch|cpp_extension|device.?count|setup\.py|CUDA_HOME|nvcc|capabilit"):
+        yield Verdict("arch_list_empty_no_gpu", 0.62, "a list of architectures is empty where no GPU is visible")
 
 
 def _thrust_or_cub(match: Match[str], situation: Situation) -> Iterable[Verdict]:
@@ -235,12 +241,7 @@ CLUES: tuple[Clue, ...] = (
         0.92,
         "torch found no GPU to build for and no list was given",
     ),
-    means(
-        r"IndexError: list index out of range",
-        "arch_list_empty_no_gpu",
-        0.62,
-        "a list of architectures is empty where no GPU is visible",
-    ),
+    clue(r"IndexError: list index out of range", _index_error),
     means(
         r"no CUDA runtime is found, using CUDA_HOME",
         "arch_list_empty_no_gpu",
@@ -259,7 +260,7 @@ CLUES: tuple[Clue, ...] = (
         r"killed \(program|killed signal terminated|died due to signal 9|(?:^|[\s:(])killed\b(?! by user)|"
         r"virtual memory exhausted|std::bad_alloc|LLVM ERROR: out of memory|exit(?:ed)?(?: with)? (?:code|"
         r"status):? ?-?(?:137|9)\b|signal: 9|cannot allocate memory|OOM[- ]kill\w*|(?:memory (?:overload|"
-        r"exhausted|overflow|usage)|out of (?:memory|RAM)|(?:ran|run|runs) out of memory|(?:machine|"
+        r"exhausted|overflow)|out of (?:memory|RAM)|(?:ran|run|runs) out of memory|(?:machine|"
         r"computer|system|pc|server|laptop|desktop|workstation|box) (?:completely )?(?:freezes|hangs|"
         r"crash\w*|froze|locks up|becomes unresponsive))",
         _killed,

@@ -9,7 +9,7 @@ from typing import Any
 
 from smr.environment.explain import building, loading, running
 from smr.environment.explain.clues import Clue
-from smr.environment.explain.reading import condensed
+from smr.environment.explain.reading import condensed, without_progress
 from smr.environment.explain.situation import Situation
 from smr.environment.faults import FAULTS, Fault, filled
 
@@ -55,12 +55,12 @@ def explain(text: str, context: Mapping[str, Any] | None = None) -> list[Cause]:
         text: A traceback, a build log, `ldd` output, or a paragraph in words.
         context: Flat facts of the machine: driver, nvcc, torch, torch_cuda, python, os, gpu, gcc, conda, install.
     """
-    text = condensed(text)
-    situation = Situation(text, dict(context or {}))
+    situation = Situation(condensed(text), dict(context or {}))
+    judged = without_progress(situation.text)
     weights: dict[str, list[float]] = {}
     reasons: dict[str, list[tuple[float, str, str]]] = {}
     for one in CLUES:
-        for match in _distinct(one, text):
+        for match in _distinct(one, judged):
             for verdict in one.judge(match, situation):
                 weights.setdefault(verdict.kind, []).append(verdict.weight)
                 reasons.setdefault(verdict.kind, []).append((verdict.weight, verdict.because, _line(match)))

@@ -40,6 +40,19 @@ _SPEAKING = re.compile(
     r"exception|denied|missing|no kernel|not (?:set|available|compatible)|died|IndexError|\bFalse\b|warning",
     re.IGNORECASE,
 )
+_PROGRESS = re.compile(
+    r"^\s*(?:Collecting |Requirement already satisfied|Downloading |Using cached |Successfully |Installing collected|"
+    r"Building wheels? for|Running setup\.py|Attempting uninstall|Found existing|Uninstalling |Get:\d|Setting up |"
+    r"Unpacking |Selecting previously|Preparing |Stored in|Created wheel|Allowing ninja|For debugging consider|"
+    r"CUDA kernel errors might be|Compile with `TORCH_USE_CUDA_DSA|(?:\[\d+/\d+\] )?\S*(?:nvcc|c\+\+|"
+    r"g\+\+|gcc|cc)(?:\.exe)?\s+-)"
+    r"|(?:has a minor version mismatch|There are no \S+ version bounds|setuptools\S*DeprecationWarning)",
+    re.IGNORECASE,
+)
+"""Lines that tools print when all is well; names in them say nothing."""
+_TROUBLE = re.compile(
+    r"error\b|no module|not found|no such|\bfail|fatal|cannot|could not|undefined|killed", re.IGNORECASE
+)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _CONTEXT_LINE = re.compile(r"^\s*[\"']?([A-Za-z][\w ]{0,30}?)[\"']?\s*[:=]\s*(.+?)\s*,?\s*$")
 
@@ -83,6 +96,11 @@ def condensed(text: str) -> str:
         speaking = speaking[: CONDENSED // 4] + "\n" + speaking[-CONDENSED // 4 :]
     end = "\n".join(line[:MAX_JUDGED] for line in text[-CONDENSED // 2 :].split("\n"))
     return f"{speaking}\n{end}"
+
+
+def without_progress(text: str) -> str:
+    """A text without the lines that tools print when all is well."""
+    return "\n".join(line for line in text.split("\n") if not _PROGRESS.search(line) or _TROUBLE.search(line))
 
 
 def read_context(path: Path) -> dict[str, Any]:

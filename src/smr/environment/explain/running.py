@@ -209,7 +209,8 @@ CLUES: tuple[Clue, ...] = (
         _no_gpu,
     ),
     means(
-        r"could not select device driver|--gpus|nvidia-container-(toolkit|runtime)|--nv\b|"
+        r"could not select device driver|(without|add|missing|need|forgot|use)[^\n]{0,30}(--gpus|--nv\b)|"
+        r"nvidia-container-(toolkit|runtime)[^\n]*(not|missing|install)|"
         r"unknown or invalid runtime name: nvidia|runtime ?= ?nvidia",
         "container_no_gpu_flag",
         0.7,
@@ -251,7 +252,7 @@ CLUES: tuple[Clue, ...] = (
     clue(r"no module named ['\"]?(?P<module>(?!torch\b|pxr\b|pkg_resources\b|ninja\b)\w+)", _missing_module),
     means(
         r"no module named ['\"]?pkg_resources|import name ['\"]?packaging['\"]? from ['\"]?pkg_resources|"
-        r"pkg_resources[^\n]*(removed|missing|not found|has no attribute|Error)|setuptools[^\n]*(82|>=? ?8[0-9])|"
+        r"pkg_resources[^\n]*(removed|missing|not found|has no attribute|Error)|"
         r"pkgutil[^\n]*ImpImporter",
         "pkg_resources_removed",
         0.92,
@@ -300,27 +301,28 @@ CLUES: tuple[Clue, ...] = (
     means(
         r"compiled using NumPy 1|_ARRAY_API not found|numpy\.core\.(_?multiarray\w*|umath)[^\n]*fail|"
         r"numpy\.dtype size changed|numpy is not available|compiled against (ABI version|API version|"
-        r"NumPy)|downgrade to 'numpy<2'|numpy ?< ?2\b|numpy ?2(\.\d)?[^\n]*(incompatib|crash|ABI)",
+        r"NumPy)|downgrade to 'numpy<2'|(pin|downgrade|need|use|works with|install)\w*[^\n]{0,20}numpy ?< ?2\b|"
+        r"numpy ?2(\.\d)?[^\n]*(incompatib|crash|ABI)",
         "numpy2_abi",
         0.92,
         "compiled for NumPy 1, NumPy 2 is installed",
     ),
     means(
-        r"descriptors cannot (not )?be created|protoc >= |PROTOCOL_BUFFERS_PYTHON|protobuf[^\n]*(version|"
+        r"descriptors cannot (not )?be created|protoc >= |PROTOCOL_BUFFERS_PYTHON|protobuf[^\n]*("
         r"conflict|incompatib|downgrade|mismatch)|google\.protobuf[^\n]*(error|import|attribute)|_pb2\.py",
         "protobuf_conflict",
         0.92,
         "generated code and the installed protobuf are of different times",
     ),
     means(
-        r"no module named ['\"]?(pxr|usd)|usd-core[^\n]*(can ?not|can't|cannot|no|not|fail|unable|unavail)|"
-        r"(no|not?)[^\n]*\busd-core\b|import pxr[^\n]*fail",
+        r"no module named ['\"]?(pxr|usd)|usd-core[^\n]*\b(can ?not|can't|no|not|fail\w*|unable|unavail\w*)\b|"
+        r"\b(no|not)\b[^\n]*\busd-core\b|import pxr[^\n]*fail",
         "usd_core_python",
         0.88,
         "usd-core is not there, or has no wheel for this Python or machine",
     ),
     means(
-        r"boost[^\n]*(fail|error|python|conflict|mismatch|version)|pxrInternal|TF_FATAL|(two|multiple|"
+        r"boost[^\n]*\b(fail\w*|errors?|conflict\w*|mismatch\w*)\b|pxrInternal|TF_FATAL|(two|multiple|"
         r"another)[^\n]*\b(usd|pxr)\b|TypeError: No to_python|pxr[\\/]\w+[\\/]_\w+\.so",
         "usd_boost_conflict",
         0.72,
@@ -329,16 +331,20 @@ CLUES: tuple[Clue, ...] = (
     means(
         r"eglInitialize|eglGetDisplay|eglQuery\w*|\bEGL\b[^\n]*(fail|error|not|cannot|unable|invalid|"
         r"missing|no )|(fail|cannot|could not|unable)[^\n]*\b(EGL|GL|OpenGL|GLX|GLFW)\b|"
-        r"pyglet[^\n]*(Error|Exception)|_create_shadow_window|OpenGL\.error|GLFW ?error|GLEW|(connect|"
+        r"pyglet[^\n]*(Error|Exception)|_create_shadow_window|OpenGL\.error|GLFW ?error|GLEW[^\n]*(fail|"
+        r"error|init)|(connect|"
         r"open)[^\n]*(display|X server)|PYOPENGL_PLATFORM|"
-        r"osmesa|glutil\.cpp|libGL error|MESA-LOADER|swrast|libgl1|"
-        r"DISPLAY (environment )?(variable )?(is )?not set|NoSuchDisplay",
+        r"osmesa[^\n]*(fail|error|not|cannot|unable)|(fail|error|not|cannot|unable)[^\n]*osmesa|"
+        r"glutil\.cpp|libGL error|MESA-LOADER|swrast|libgl1[^\n]*(missing|not|need|require)|"
+        r"DISPLAY (environment )?(variable )?(is )?(not set|missing)|NoSuchDisplay",
         "gl_egl_missing",
         0.82,
         "OpenGL or EGL of the system is not there or cannot start",
     ),
     means(
-        r"sys\.executable|kernel\.json|kernelspec|ipykernel|(jupyter|notebook|kernel)[^\n]*(different|wrong|other|"
+        r"sys\.executable|kernel\.json|kernelspec|\b(jupyter\w*|notebook|(notebook|selected|wrong|conda|"
+        r"python|ipython) kernel|"
+        r"kernel (uses|runs|is))\b[^\n]*(different|wrong|other|"
         r"another|not the same|base|fail|not found|no module|can'?t|cannot|doesn'?t)",
         "jupyter_wrong_env",
         0.84,
