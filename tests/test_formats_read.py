@@ -27,7 +27,7 @@ from smr.formats import FORMATS, Model, read_mesh, read_model, write_mesh
 from smr.formats.model import geometry
 from smr.records import Material, Mesh, TexturedMesh
 
-ALL_ENDINGS = [ending for form in FORMATS for ending in form.endings]
+ALL_ENDINGS = [ending for form in FORMATS for ending in form.endings if ending != ".usd"]  # .usd is .usdc
 FACES = {
     "BoxTextured.ply": 12, "CesiumMilkTruck.glb": 3624, "Duck.glb": 4212, "armchair.obj": 18400, "ballA.off": 3796,
     "beetle.obj": 2053, "bunny.ply": 16301, "chair_model.obj": 12756, "comments.off": 12, "cycloidal.ply": 43368,
@@ -188,9 +188,9 @@ def any_model(seed: int, dtype: type, textured: bool) -> Mesh | TexturedMesh:
     seed=st.integers(0, 2**32 - 1),
     dtype=st.sampled_from([np.float32, np.float64]),
     textured=st.booleans(),
-    ending=st.sampled_from([".glb", ".obj", ".ply", ".usdc", ".usda", ".off", ".stl"]),
+    ending=st.sampled_from([".glb", ".obj", ".ply", ".usdc", ".off", ".stl"]),
 )
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_triangles_survive(tmp_path: Path, seed: int, dtype: type, textured: bool, ending: str) -> None:
     model = any_model(seed, dtype, textured)
     read = read_mesh(write_mesh(model, tmp_path / f"a{ending}", world_up="y"))
