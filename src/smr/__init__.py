@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .errors import SmrError
     from .formats import read_mesh, write_mesh
     from .formats.convert import convert
+    from .inspection import inspect
     from .mesh.unwrap import unwrap
     from .metrics import evaluate
     from .pipeline import Result, reconstruct
@@ -33,6 +34,7 @@ _HOMES = {
     "errors": ("SmrError",),
     "formats": ("read_mesh", "write_mesh"),
     "formats.convert": ("convert",),
+    "inspection": ("inspect",),
     "mesh.unwrap": ("unwrap",),
     "metrics": ("evaluate",),
     "pipeline": ("Result", "reconstruct"),
@@ -45,8 +47,8 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Camera", "Capture", "CaptureConfig", "CleanConfig", "DepthMap", "Frame", "FusionConfig", "Material", "Mesh",
     "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "bake", "clean", "convert",
-    "evaluate", "extract_mesh", "fuse", "make_capture", "read_capture", "read_mesh", "reconstruct", "survey", "unwrap",
-    "write_mesh",
+    "evaluate", "extract_mesh", "fuse", "inspect", "make_capture", "read_capture", "read_mesh", "reconstruct", "survey",
+    "unwrap", "write_mesh",
 ]  # fmt: skip
 
 

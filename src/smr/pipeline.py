@@ -32,8 +32,8 @@ class Result:
 
 
 def reconstruct(
-    source: Path,
-    out: Path | Sequence[Path],
+    source: Path | str,
+    out: Path | str | Sequence[Path | str],
     config: PipelineConfig = PipelineConfig(),  # noqa: B008  (frozen)
     *,
     device: str = "auto",
@@ -53,11 +53,11 @@ def reconstruct(
     Raises:
         SmrError: The capture cannot carry the result that was asked for, or a file cannot be written.
     """
-    outputs = [out] if isinstance(out, Path) else list(out)
+    outputs = [Path(path) for path in ([out] if isinstance(out, (str, Path)) else out)]
     for path in outputs:
         format_of(path)  # a wrong ending is said now, not after the work
     device = resolve_device(device)
-    capture = read_capture(source, config.capture)
+    capture = read_capture(Path(source), config.capture)
 
     with RunFolder(work or outputs[0].with_suffix(".smr")) as run:
         key = fingerprint(capture_fingerprint(capture), device.split(":")[0], config.seed)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from ..config import CaptureConfig, CleanConfig, PipelineConfig, TextureConfig
-from ..errors import SmrError
 from .command import Answer, DeviceOptions, Interface, Options
 
 Outputs = Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FILE")]
@@ -26,24 +25,11 @@ class Inspect(Options):
 
     def run(self, ui: Interface) -> Answer:
         """Read and survey the capture."""
-        from ..captures import read_capture, survey
-        from ..plan import Plan, plan
-        from .describe import describe_capture
+        from ..inspection import inspect
+        from .describe import describe_inspection
 
-        capture = read_capture(self.capture, self.config.capture)
-        seen = survey(capture, track=ui.track)
-        choice: Plan | SmrError
-        try:
-            choice = plan(seen, capture, self.config)
-        except SmrError as refusal:  # inspect still says what is there
-            choice = refusal
-        document = {
-            "capture": {"source": str(capture.source), "format": capture.format, "frames": len(capture)},
-            "survey": seen.as_dict(),
-            "plan": {"cause": choice.cause, "cure": choice.cure} if isinstance(choice, SmrError) else choice.as_dict(),
-            "findings": [asdict(finding) for finding in (*capture.findings, *seen.findings)],
-        }
-        return Answer(describe_capture(capture, seen, choice), document)
+        found = inspect(self.capture, self.config, track=ui.track)
+        return Answer(describe_inspection(found), found.as_dict())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SmrError
 from .progress import duration
 
 if TYPE_CHECKING:
-    from ..captures import Survey
-    from ..plan import Plan
-    from ..records import Capture
+    from ..inspection import Inspection
     from .demo import DemoResult
 
 
@@ -51,8 +48,9 @@ def describe_findings(findings: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def describe_capture(capture: Capture, seen: Survey, choice: Plan | SmrError) -> str:
+def describe_inspection(found: Inspection) -> str:
     """What `smr inspect` prints."""
+    capture, seen, choice = found.capture, found.survey, found.plan
     lines = [
         f"{capture.source}",
         f"format    {capture.format}, {number(seen.frames)} frames "
@@ -78,12 +76,11 @@ def describe_capture(capture: Capture, seen: Survey, choice: Plan | SmrError) ->
         lines.append(f"exposure  varies by {seen.exposure_spread:.0%} between photos")
     if seen.blurred:
         lines.append(f"blurred   {len(seen.blurred)} of {seen.sampled} sampled photos: {', '.join(seen.blurred[:6])}")
-    lines += ["", *describe_findings([asdict(f) for f in (*capture.findings, *seen.findings)])]
-    if isinstance(choice, SmrError):
-        lines += ["", f"`smr reconstruct` would refuse: {choice.cause}", f"  fix: {choice.cure}"]
-    else:
+    lines += ["", *describe_findings([asdict(finding) for finding in found.findings])]
+    if found.refusal is not None:
+        lines += ["", f"`smr reconstruct` would refuse: {found.refusal.cause}", f"  fix: {found.refusal.cure}"]
+    if choice is not None:
         lines += [
-            *describe_findings([asdict(f) for f in choice.findings]),
             "",
             "`smr reconstruct` would use",
             f"  voxels    {length(choice.voxel_size)} ({choice.voxel_reason})",
