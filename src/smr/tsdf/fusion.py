@@ -136,7 +136,7 @@ class _Fusion:
         depth = self.buffers.stack("depth", [frame.depth for frame in batch], wp.float32)
         planes = self.buffers.get("planes", (views.frames * views.height * views.width,), wp.vec4)
         farthest = self.buffers.get("farthest", (views.frames * views.tiles,), wp.float32)
-        inputs = [depth.flatten(), views.width, views.height, views.cameras, views.block_from_camera]
+        inputs = [depth.flatten(), depth.shape[2], depth.shape[1], views.step, views.cameras, views.block_from_camera]
         inputs += [self._noise(depth), self.config.depth_min, self.depth_max, BEHIND * self.volume.voxel]
         dim = views.frames * views.tiles
         launch_chunked(make_planes, dim, inputs, outputs=[planes, farthest], device=self.device)

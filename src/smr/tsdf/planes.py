@@ -116,6 +116,7 @@ def make_planes(
     depth: wp.array(dtype=wp.float32),
     width: int,
     height: int,
+    step: int,
     cameras: wp.array(dtype=wp.vec4),
     world_from_camera: wp.array(dtype=wp.mat44),
     noise: float,
@@ -125,7 +126,10 @@ def make_planes(
     planes: wp.array(dtype=wp.vec4),
     farthest: wp.array(dtype=wp.float32),
 ):
-    """Planes of all pixels, and per tile the largest depth at which a voxel can still lie in the band.
+    """A plane for each pixel, or each 2×2, and per tile the largest depth at which a voxel can still lie in the band.
+
+    `width` and `height` are those of the depth images, `cameras` are of the images of planes, which have `step` times
+    fewer pixels along each side; slopes are per pixel of these.
 
     A plane is (z, dz/du, dz/dv, facing + 2 direction); z is 0 where there is none: no depth in range, within two
     pixels of the border, a flying pixel, a single stray one, or a surface seen at too flat an angle. `facing`, below 2,
@@ -133,8 +137,10 @@ def make_planes(
     one of six that the surface looks to. The sum is negative beside a nearer surface, where the pixel must not carve.
     """
     item = base + wp.tid()
-    tiles_u = (width + _TILE - 1) // _TILE
-    tiles = tiles_u * ((height + _TILE - 1) // _TILE)
+    planes_u = (width + step - 1) // step
+    planes_v = (height + step - 1) // step
+    tiles_u = (planes_u + _TILE - 1) // _TILE
+    tiles = tiles_u * ((planes_v + _TILE - 1) // _TILE)
     frame = item // tiles
     tile = item - frame * tiles
     u0 = (tile % tiles_u) * _TILE
@@ -146,17 +152,22 @@ def make_planes(
     )
     inverse_fx = 1.0 / camera[0]
     inverse_fy = 1.0 / camera[1]
-    limit = wp.vec2(_STEEP * inverse_fx, _STEEP * inverse_fy)
+    scale = float(step)
+    shift = 0.5 * (scale - 1.0)  # from the centre of the pixel that is looked at to the plane's, in pixels of depth
+    limit = wp.vec2(_STEEP * inverse_fx / scale, _STEEP * inverse_fy / scale)
     trust = 0.5 / (noise + 1.0e-9)
     far = float(0.0)
-    for v in range(v0, wp.min(v0 + _TILE, height)):
-        y = (float(v) + 0.5 - camera[3]) * inverse_fy
-        i = (frame * height + v) * width + u0
-        for u in range(u0, wp.min(u0 + _TILE, width)):
+    for pv in range(v0, wp.min(v0 + _TILE, planes_v)):
+        y = (float(pv) + 0.5 - camera[3]) * inverse_fy
+        v = pv * step
+        out = (frame * planes_v + pv) * planes_u + u0
+        i = (frame * height + v) * width + u0 * step
+        for pu in range(u0, wp.min(u0 + _TILE, planes_u)):
+            u = pu * step
             plane = wp.vec4(0.0, 0.0, 0.0, 0.0)
             z = depth[i]
             if z >= low and z <= high and u > 1 and v > 1 and u < width - 2 and v < height - 2:
-                x = (float(u) + 0.5 - camera[2]) * inverse_fx
+                x = (float(pu) + 0.5 - camera[2]) * inverse_fx
                 near = 1.0 / z
                 limit_u = limit[0] * z
                 limit_v = limit[1] * z
@@ -174,18 +185,22 @@ def make_planes(
                     ring = wp.vec4(depth[i - 1], depth[i + 1], depth[i - width], depth[i + width])
                     slopes = _slopes(z, ring, limit_u, limit_v)
                     found = wp.vec4(z, slopes[0], slopes[1], 1.0)
-                away = _normal(found[1], found[2], near, x, y, camera)
+                center = found[0] + shift * (found[1] + found[2])
+                slope_u = scale * found[1]
+                slope_v = scale * found[2]
+                away = _normal(slope_u, slope_v, near, x, y, camera)
                 stretch = wp.length_sq(away)
                 grazing = _GRAZING * _GRAZING * (1.0 + x * x + y * y) * stretch > 1.0
                 if slopes[2] > 0.0 and slopes[3] < 2.0 and not grazing:
                     length = wp.sqrt(stretch)
                     facing = wp.min(1.0 / length, 1.99) + 2.0 * _direction(turn * away)
-                    far = wp.max(far, found[0] + behind * length)
+                    far = wp.max(far, center + behind * length)
                     if slopes[3] > 0.0:
                         facing = -facing
-                    plane = wp.vec4(found[0], found[1], found[2], facing)
-            planes[i] = plane
-            i += 1
+                    plane = wp.vec4(center, slope_u, slope_v, facing)
+            planes[out] = plane
+            out += 1
+            i += step
     farthest[item] = far
 
 

@@ -18,6 +18,7 @@ from .planes import TILE
 from .volume import BLOCK
 
 BATCH_LIMIT = 32  # frames; one bit each
+COARSE = 1.05  # voxels that two pixels may measure at the largest depth for 2×2 of them to share a plane
 BATCH_PIXELS = {"cpu": 8 * 640 * 480, "cuda": 32 * 640 * 480}
 
 
@@ -43,10 +44,13 @@ class Views:
     """Cameras of a batch, relative to the volume's origin; each array has one item a frame, on the device."""
 
     frames: int
+    step: int
+    """Depth pixels along each side of one plane: 2 where the voxels are too coarse for more, else 1."""
     width: int
+    """Of the images of planes; `cameras` and `image_from_local` are for these."""
     height: int
     tiles: int
-    """Tiles of pixels in a frame."""
+    """Tiles of planes in a frame."""
     cameras: wp.array
     """vec4: fx, fy, cx, cy."""
     block_from_camera: wp.array
@@ -98,9 +102,10 @@ def place_views(
     def upload(values: np.ndarray, dtype: Any) -> wp.array:
         return wp.array(np.ascontiguousarray(values, dtype=np.float32), dtype=dtype, device=device)
 
-    def projections(cameras: list[Camera], inverse: np.ndarray) -> wp.array:
+    def projections(cameras: list[Camera], inverse: np.ndarray, step: int = 1) -> wp.array:
         matrices = np.tile(np.eye(4), (len(cameras), 1, 1))
         matrices[:, :3, :3] = [camera.K for camera in cameras]
+        matrices[:, :2] /= step
         return upload(matrices @ inverse, wp.mat44)
 
     poses = local([frame.world_from_camera for frame in batch])
@@ -111,17 +116,20 @@ def place_views(
     block_from_local = np.diag([1 / (BLOCK * voxel)] * 3 + [1.0])
     block_from_local[:3, 3] = 0.5 / BLOCK
     intrinsics = np.array([[f.camera.fx, f.camera.fy, f.camera.cx, f.camera.cy] for f in batch])
+    step = 2 if 2 * depth_max / intrinsics[:, :2].min() < COARSE * voxel else 1
+    intrinsics /= step
     inverse = rigid_inverse(poses)
-    height, width = batch[0].depth.shape
+    height, width = (-(-side // step) for side in batch[0].depth.shape)
     return Views(
         frames=len(batch),
+        step=step,
         width=width,
         height=height,
         tiles=-(-width // TILE) * -(-height // TILE),
         cameras=upload(intrinsics, wp.vec4),
         block_from_camera=upload(block_from_local @ poses, wp.mat44),
         camera_from_local=upload(inverse, wp.mat44),
-        image_from_local=projections([f.camera for f in batch], inverse),
+        image_from_local=projections([f.camera for f in batch], inverse, step),
         color_from_local=projections([f.color_camera or f.camera for f in batch], rigid_inverse(color_poses)),
         apart=bool(np.abs(color_poses[:, :3, 3] - poses[:, :3, 3]).max() > 1e-3),
         shortest_focal=float(intrinsics[:, :2].min()),
