@@ -18,6 +18,10 @@ class Interface(Protocol):
         """Print one line."""
         ...
 
+    def finish(self) -> None:
+        """Say nothing more by itself."""
+        ...
+
 
 @dataclass(frozen=True)
 class Answer:

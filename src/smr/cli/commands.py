@@ -161,6 +161,28 @@ class Convert(Options):
         return run_convert(self, ui)
 
 
+@dataclass(frozen=True, kw_only=True)
+class View(Options):
+    """Show a model on a page of this machine, until Ctrl-C; nothing is loaded from elsewhere."""
+
+    model: Positional[Path]
+    """Model to show."""
+    host: str = "127.0.0.1"
+    """Address to listen at; 0.0.0.0 lets a phone in the same network open the page."""
+    port: int = 0
+    """Port; 0 takes a free one."""
+
+    def run(self, ui: Interface) -> Answer:
+        """Serve until stopped."""
+        from ..view import serve
+
+        with serve(self.model, host=self.host, port=self.port) as viewer:
+            ui.say(f"{viewer.url}  (Ctrl-C stops)")
+            ui.finish()
+            viewer.wait()
+        return Answer("", {"url": viewer.url})
+
+
 @dataclass(frozen=True)
 class Doctor:
     """Say what this machine can do, what is wrong with it, and what to type."""
@@ -176,5 +198,6 @@ COMMANDS: dict[str, Any] = {
     "texture": Texture,
     "clean": Clean,
     "convert": Convert,
+    "view": View,
     "doctor": Doctor,
 }

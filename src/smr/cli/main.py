@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -19,7 +20,13 @@ SUMMARY = "A capture in, a clean textured mesh out."
 
 def entry() -> None:
     """Entry point of the `smr` script."""
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,13 +10,15 @@ from typing import Any
 from ..arrays import resolve_device
 from ..captures import read_capture
 from ..cleaning import clean
-from ..formats import convert, format_of, read_model, write_mesh
+from ..formats import format_of, read_model, write_mesh
+from ..formats.convert import convert
 from ..formats.model import AnyMesh
 from ..mesh.unwrap import unwrap
+from ..progress import step
 from ..records import Material, Mesh, TexturedMesh, UpAxis
 from ..texture import bake
 from .command import Answer, Interface
-from .describe import describe_clean, describe_texture, listed
+from .describe import describe_clean, describe_findings, describe_texture, listed
 
 
 def run_texture(command: Any, ui: Interface) -> Answer:
@@ -48,8 +50,11 @@ def run_clean(command: Any, ui: Interface) -> Answer:
 
 def run_convert(command: Any, ui: Interface) -> Answer:
     """Convert between formats."""
-    convert(command.source, command.target, scale=command.scale, up=command.up)
-    return Answer(str(command.target), {"files": [str(command.target)]})
+    with step(ui.track, "converting"):
+        made = convert(command.source, command.target, scale=command.scale, up=command.up)
+    findings = [asdict(finding) for finding in made.findings]
+    document = {"files": [str(made.path)], "world_up": made.world_up, "findings": findings}
+    return Answer("\n".join([*describe_findings(findings), listed([made.path])]), document)
 
 
 def _geometry(model: AnyMesh) -> Mesh:

@@ -50,6 +50,7 @@ class LineProgress:
     def __init__(self, stream: Any = None) -> None:
         self._stream = stream or sys.stderr
         self._steps: list[_Step] = []
+        self._stepped = False
         self._spoke = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -61,6 +62,10 @@ class LineProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """Say nothing more by itself."""
         self._stop.set()
         self._thread.join()
 
@@ -69,7 +74,7 @@ class LineProgress:
             if time.monotonic() - self._spoke < SILENCE * 0.9:
                 continue
             steps = list(self._steps)
-            self.say(steps[-1].text() if steps else "working")
+            self.say(steps[-1].text() if steps else "working" if self._stepped else "starting")
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -81,6 +86,7 @@ class LineProgress:
         """Yield the items and count them."""
         step = _Step(label, total if total is not None else _length(items))
         self._steps.append(step)
+        self._stepped = True
         try:
             for item in items:
                 yield item
@@ -116,6 +122,10 @@ class BarProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        """Take the bar away."""
         self._progress.stop()
 
     def say(self, text: str) -> None:
