@@ -232,7 +232,6 @@ def test_glibc_newer_than_the_system(build: Build, tmp_path: Path) -> None:
 
 
 @needs_nvcc
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("targets", "cubins", "ptx"),
     [

@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from smr.cli.doctor import context_of, main
+from smr.cli.doctor import main
 from smr.environment import documents, vitals
 from smr.environment.commands import MAX_OUTPUT, Outcome, run
+from smr.environment.explain import context_of
 from smr.environment.faults.page import faults_page
 from smr.environment.gather import driver, imports, interpreter, system, toolkits
 from smr.environment.gather.collect import collect
@@ -204,6 +205,12 @@ def test_a_package_that_crashes_on_import_is_a_finding(tmp_path: Path, monkeypat
         ("crash_on_import", "died with SIGSEGV while importing crashing"),
         ("import_fails", "import raising: ZeroDivisionError: division by zero"),
     ]
+
+
+def test_the_error_of_an_import_is_explained() -> None:
+    says = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
+    found = diagnose({"imports": [{"module": "open3d", "status": "exit", "sentence": "", "says": says}]})
+    assert [(finding.kind, finding.sure) for finding in found] == [("gl_egl_missing", "likely")]
 
 
 def test_what_an_extension_gets_is_listed() -> None:

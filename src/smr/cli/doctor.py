@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from smr.environment import documents
-from smr.environment.explain import Cause, explain, read_context, read_log
-from smr.environment.gather.collect import collect
+from smr.environment.explain import Cause, context_of, explain, read_context, read_log
+from smr.environment.gather.collect import anonymous, collect
 from smr.environment.gather.imports import imports
 from smr.environment.rules import PURPOSES, Facts, Finding, blocks, diagnose
 from smr.environment.vitals import vital_signs, warm
@@ -102,7 +102,8 @@ def _facts(options: argparse.Namespace) -> dict[str, Any]:
         for sign in vital_signs():
             document["vitals"].append(sign)
             print(f"{sign['name']}: {sign['says'] or sign['sentence']} ({sign['seconds']} s)", file=sys.stderr)
-    return document
+    cleaned: dict[str, Any] = anonymous(document, os.environ)
+    return cleaned
 
 
 def _show(document: dict[str, Any], findings: list[Finding], purpose: str) -> None:
@@ -154,9 +155,12 @@ def _explain(argv: list[str]) -> int:
     parser.add_argument("log", help="a file with a traceback, build log or `ldd` output; - for standard input")
     parser.add_argument("--context", type=Path, help="facts of the machine: a flat JSON object, or lines `key: value`")
     parser.add_argument("--facts", type=Path, help="a facts file of the machine (smr doctor --save-facts)")
+    parser.add_argument("--here", action="store_true", help="the text is of this machine: take its facts")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     options = parser.parse_args(argv)
-    context = context_of(documents.read_facts(options.facts)) if options.facts else {}
+    context = context_of(collect(scan=False)) if options.here else {}
+    if options.facts:
+        context.update(context_of(documents.read_facts(options.facts)))
     if options.context:
         context.update(read_context(options.context))
     causes = explain(_log(options.log), context)
@@ -165,28 +169,6 @@ def _explain(argv: list[str]) -> int:
     else:
         print("\n\n".join(map(_cause_text, causes)) or "No error that the doctor knows is in this text.")
     return 0 if causes else 1
-
-
-def context_of(document: dict[str, Any]) -> dict[str, Any]:
-    """The flat facts that explanations use, from a facts document."""
-    facts = Facts(document)
-    gpus = [gpu.text("name") for gpu in facts.groups("driver.gpus")]
-    toolkit = facts.groups("toolkits.found")
-    context = {
-        "driver": facts.text("driver.version"),
-        "smi_cuda": facts.text("driver.cuda"),
-        "nvcc": toolkit[0].text("version") if toolkit else "none",
-        "torch": facts.text("torch.version"),
-        "torch_cuda": facts.text("torch.cuda"),
-        "python": facts.text("python.version"),
-        "os": facts.text("system.distribution") + (" WSL2" if facts.flag("place.wsl") else ""),
-        "gpu": ", ".join(gpus),
-        "gcc": facts.text("compilers.gcc.version"),
-        "glibc": facts.text("system.glibc"),
-        "conda": facts.text("python.kind") == "conda",
-        "container": facts.text("place.container") or False,
-    }
-    return {key: value for key, value in context.items() if value != ""}
 
 
 def _diff(argv: list[str]) -> int:

@@ -327,7 +327,7 @@ FAULTS = (
         1,
         "a package cannot be imported",
         "Importing it in a process of its own ends with an error.",
-        (Step("python -c 'import {package}' 2>&1 | smr doctor explain -", "seconds: the cause of its message"),),
+        (Step("python -c 'import {package}' 2>&1 | smr doctor explain - --here", "seconds: the cause of its message"),),
     ),
     Fault(
         "vital_sign_fails",

@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from smr.environment import tables, versions
+from smr.environment.explain import context_of, explain
 from smr.environment.explain.loading import foreign_symbol, library_family
 from smr.environment.rules.finding import BLOCKS, DEGRADES, NOTE, Facts, Finding
 
+_BELIEVED = 0.7
+"""Confidence from which the explanation of an import's error is taken for its cause."""
 _PTX_OF_CUDA = {"6.5": "10.2", "8.5": "12.6", "8.6": "12.7", "8.7": "12.8", "8.8": "12.9"}
 
 
@@ -173,9 +176,12 @@ def crashes(facts: Facts) -> Iterator[Finding]:
                 "crash_on_import", BLOCKS, what, tuple(tried.text("says").splitlines()[:4]), ("kaolin",), values=values
             )
         elif status == "exit":
-            yield Finding(
-                "import_fails", BLOCKS, f"import {module}: {last[0]}", tuple(last), ("kaolin",), values=values
-            )
+            causes = explain(tried.text("says"), context_of(facts.document))
+            sure = bool(causes) and causes[0].confidence >= _BELIEVED
+            kind = causes[0].kind if sure else "import_fails"
+            evidence = (causes[0].why,) if sure else ()
+            what = f"import {module}: {last[0]}"
+            yield Finding(kind, BLOCKS, what, evidence, ("kaolin",), "likely" if sure else "certain", values)
 
 
 def vital_signs(facts: Facts) -> Iterator[Finding]:
