@@ -293,6 +293,17 @@ def test_noise_is_found() -> None:
     assert estimate_noise(np.zeros((30, 40), np.float32)) is None
 
 
+def test_coarse_voxels_share_planes_between_pixels() -> None:
+    camera = Camera(301, 251, 350.0, 352.5, 150.7, 124.0)  # odd: the last planes have pixels on one side only
+    frames = [DepthImage(sphere_depth(pose, camera), camera, pose) for pose in poses_around(14)]
+    config = replace(CONFIG, depth_max=1.0)
+    assert smr.tsdf.views.place_views(frames[:1], np.zeros(3), 0.01, 1.0, "cpu").step == 2
+    assert smr.tsdf.views.place_views(frames[:1], np.zeros(3), 0.002, 1.0, "cpu").step == 1
+    mesh = fused(frames, config)
+    assert (edge_counts(mesh) == 2).all()
+    assert np.abs(np.linalg.norm(mesh.vertices, axis=1) - RADIUS).mean() < 0.02 * 0.01
+
+
 def test_min_observations() -> None:
     frames = sphere_frames(14)
     once = fused(frames[:1])

@@ -10,6 +10,7 @@ import warp as wp
 from ..arrays import launch_chunked
 from ..config import FusionConfig
 from ..errors import SmrError
+from ..progress import Track, step, untracked
 from ..records import Mesh
 from .marching_cubes import UNSEEN, BlockGrid, polygonize
 from .volume import BLOCK_VOXELS, Volume
@@ -62,12 +63,13 @@ def _gather_values(
         values[item * 8 + k] = value
 
 
-def extract_mesh(volume: Volume, config: FusionConfig) -> Mesh:
+def extract_mesh(volume: Volume, config: FusionConfig, *, track: Track = untracked) -> Mesh:
     """Mesh of the surface in a volume.
 
     Args:
         volume: What `fuse` made.
         config: `min_observations` frames must have measured all eight corners of a cell.
+        track: Progress.
 
     Returns:
         A mesh in the world frame, with unit normals and, if the frames had photos, colours. Every edge has two faces,
@@ -81,12 +83,13 @@ def extract_mesh(volume: Volume, config: FusionConfig) -> Mesh:
     device = volume.device
     mesh = None
     if len(keys):
-        order_d = wp.array(order.astype(np.int32), dtype=wp.int32, device=device)
-        values = wp.empty(len(keys) * BLOCK_VOXELS, dtype=wp.float32, device=device)
-        inputs = [order_d, volume.front, volume.back, volume.state, config.min_observations, volume.voxel_size]
-        launch_chunked(_gather_values, len(keys) * 64, inputs, outputs=[values], device=device)
-        grid = BlockGrid(wp.array(keys[order], dtype=wp.int64, device=device), values, volume.color, order_d)
-        mesh = polygonize(grid, volume.origin, np.full(3, volume.voxel_size), device=device)
+        with step(track, "Extracting the surface"):
+            order_d = wp.array(order.astype(np.int32), dtype=wp.int32, device=device)
+            values = wp.empty(len(keys) * BLOCK_VOXELS, dtype=wp.float32, device=device)
+            inputs = [order_d, volume.front, volume.back, volume.state, config.min_observations, volume.voxel_size]
+            launch_chunked(_gather_values, len(keys) * 64, inputs, outputs=[values], device=device)
+            grid = BlockGrid(wp.array(keys[order], dtype=wp.int64, device=device), values, volume.color, order_d)
+            mesh = polygonize(grid, volume.origin, np.full(3, volume.voxel_size), device=device)
     if mesh is None or len(mesh.faces) == 0:
         raise SmrError(
             f"The fused volume ({volume.blocks} blocks at {volume.voxel_size:g} m) holds no surface.",

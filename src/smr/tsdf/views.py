@@ -18,7 +18,7 @@ from .planes import TILE
 from .volume import BLOCK
 
 BATCH_LIMIT = 32  # frames; one bit each
-COARSE = 1.05  # voxels that two pixels may measure at the largest depth for 2×2 of them to share a plane
+COARSE = 2.1  # voxels that two pixels may measure at the largest depth for 2×2 of them to share a plane
 BATCH_PIXELS = {"cpu": 8 * 640 * 480, "cuda": 32 * 640 * 480}
 
 
