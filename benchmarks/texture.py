@@ -34,7 +34,7 @@ from scipy.ndimage import binary_erosion, gaussian_filter, map_coordinates
 from smr import tsdf
 from smr.arrays import cpu_threads, resolve_device
 from smr.captures import decode_photo, read_capture
-from smr.clean import clean
+from smr.cleaning import clean
 from smr.config import CleanConfig, FusionConfig, TextureConfig
 from smr.mesh.unwrap import Atlas, unwrap
 from smr.records import Capture, Material, Mesh, TexturedMesh

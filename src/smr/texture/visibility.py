@@ -270,7 +270,7 @@ def _observe(
     size = levels[level]
     shrink = wp.pow(0.5, float(level + 1))
     color = _sample_level(pyramid, size[0], size[1], size[2], place[0] * shrink, place[1] * shrink)
-    score = cosine * detail * detail * (0.05 + 0.95 * clear) * (1.0 - 0.7 * clipped(color))
+    score = cosine * detail * detail * (0.05 + 0.95 * clear) * (1.0 - 0.9 * clipped(color))
     at = i * slots
     worst = wp.int32(0)
     for k in range(slots):
