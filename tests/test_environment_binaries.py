@@ -272,7 +272,7 @@ def test_device_code_of_nvcc(tmp_path: Path, targets: list[str], cubins: tuple[s
     ]
     for capability, kind in (
         ("7.5", "no_kernel_image" if "sm_75" not in cubins else ""),
-        ("8.6", "no_kernel_image" if "compute_80" not in ptx else ""),
+        ("8.6", "runs_by_ptx" if "compute_80" in ptx else "no_kernel_image"),
     ):
         driver = {
             "gpus": [{"name": "x", "capability": capability}],

@@ -431,6 +431,28 @@ def test_one_root_cause_with_its_consequences_under_it() -> None:
     assert any("'torch==2.4.*'" in line for line in root.cure)
 
 
+def test_symbols_of_the_cuda_half_are_not_missed_in_a_cpu_torch() -> None:
+    sick = {**CPU_TORCH, EXT + "torch.absent": ["aoti_torch_get_current_cuda_stream"], EXT + "torch.stable": True}
+    (finding,) = diagnose(
+        machine({**sick, **NO_DRIVER, "place.pci_nvidia": 0, EXT + "missing": missing("libc10_cuda.so")})
+    )
+    assert finding.kind == "torch_cpu_only"
+    (finding,) = diagnose(machine({EXT + "torch.absent": ["torch_new_thing"], EXT + "torch.stable": True}))
+    assert "stable interface" in finding.what
+
+
+def test_much_evidence_is_cut() -> None:
+    many = [{**HEALTHY["extensions"][0], "missing": missing(f"libx{i}.so")} for i in range(20)]
+    (finding,) = diagnose({**HEALTHY, "extensions": many})
+    assert finding.evidence[-1].startswith("and ")
+    assert len(finding.evidence) <= 7
+
+
+def test_libraries_of_other_packages_are_not_torch() -> None:
+    (finding,) = diagnose(machine({EXT + "missing": missing("libtorchcodec_core4.so")}))
+    assert finding.kind == "library_missing"
+
+
 def test_what_blocks_comes_first_and_depends_on_the_purpose() -> None:
     sick = machine(
         {"compilers.g++.version": "14.2.0", "compilers.ninja": False, EXT + "code": {"cubins": ["sm_75"], "ptx": []}}

@@ -161,7 +161,11 @@ _FAMILIES = (
         "cudart_missing",
         "the file was linked to another CUDA than the one in reach",
     ),
-    (r"^lib(c10|torch|shm\b|caffe2|ATen)", "torch_not_imported_first", "part of torch"),
+    (
+        r"^lib(c10|torch|shm|caffe2|ATen)(_(cpu|cuda|python|hip|xpu|cu|cpp|linalg|global_deps))*\.",
+        "torch_not_imported_first",
+        "part of torch",
+    ),
     (
         r"^lib(GL|EGL|GLX|OpenGL|GLU|GLESv?\w*|glut|glfw|OSMesa|X11|Xrender|Xext|Xi|SM|ICE|gthread|"
         r"GLdispatch|GLEW|gbm)\b",

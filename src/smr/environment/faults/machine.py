@@ -169,10 +169,15 @@ FAULTS = (
         "torch_cpu_only",
         12,
         "torch.cuda.is_available() is False although there is a GPU",
-        "The installed torch is a CPU build.",
+        "The installed torch is a CPU build: it has no CUDA half, and packages built for CUDA do not load beside it.",
         (
             Step(
                 "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/{cu}", "3 GB, minutes"
+            ),
+            Step(
+                "pip install --force-reinstall --no-deps {package} --index-url https://download.pytorch.org/whl/cpu  "
+                "(without a GPU: the package's own CPU build)",
+                "seconds",
             ),
         ),
     ),

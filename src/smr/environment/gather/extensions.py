@@ -17,7 +17,7 @@ from smr.environment.torch_symbols import built_for, is_torch
 
 MAX_FILES, MAX_CLOSURE, MAX_LISTED = 30_000, 400, 20
 _LINKED = re.compile(
-    r"^lib(torch|c10|caffe2|ATen|cuda\.|cudart|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nccl)"
+    r"^lib((torch|c10|caffe2|ATen)(_[a-z_]+)?\.|cuda\.|cudart|cublas|cusparse|cusolver|cufft|curand|cudnn|nvrtc|nccl)"
 )
 _SHARED = re.compile(r"\.so(\.\d+)*$")
 _SKIPPED = {"torch", "nvidia", "triton", "warp", "functorch", "torchgen", "__pycache__"}

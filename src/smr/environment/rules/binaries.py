@@ -29,7 +29,7 @@ def torch_abi(facts: Facts) -> Iterator[Finding]:
     """Torch symbols that the installed torch does not define: another version, or another C++ ABI."""
     installed, abi = facts.text("torch.version"), facts.text("torch.abi")
     for extension in facts.groups("extensions"):
-        absent = extension.items("torch.absent")
+        absent = _absent_symbols(extension, facts)
         if not absent or not installed:
             continue
         low, high, built = (extension.text(f"torch.{key}") for key in ("low", "high", "abi"))
@@ -37,8 +37,10 @@ def torch_abi(facts: Facts) -> Iterator[Finding]:
         minor = versions.minor(installed)
         in_range = low and versions.at_least(minor, low) and not versions.below(high, minor)
         made = f"was built for torch {_range(low, high)}" + (f" with the {built} C++ ABI" if built else "")
+        if extension.flag("torch.stable"):
+            made = "uses functions of torch's stable interface that came later"
         runs = f"you run {installed}" + (f" ({abi} ABI)" if abi else "")
-        count = extension.number("torch.absent_count") or len(absent)
+        count = max(extension.number("torch.absent_count") or 0, len(absent))
         evidence = (
             f"{count:.0f} symbols that this torch lacks, such as {absent[0]}",
             *extension.items("torch.evidence")[:2],
@@ -46,6 +48,13 @@ def torch_abi(facts: Facts) -> Iterator[Finding]:
         kind = "cxx11_abi_mismatch" if other_abi and (in_range or not low) else "torch_abi_mismatch"
         what = f"{_name(extension)} {made}; {runs}"
         yield _finding(kind, BLOCKS, what, extension, facts, evidence, values=_torch_it_was_built_for(high, facts))
+
+
+def _absent_symbols(extension: Facts, facts: Facts) -> list[str]:
+    """Torch symbols that nothing defines; a CPU torch lacks those of its CUDA half for another reason."""
+    absent = list(map(str, extension.items("torch.absent")))
+    needs_cuda = any(re.match(r"lib(c10|torch)_cuda", m.text("soname")) for m in extension.groups("missing"))
+    return [name for name in absent if "cuda" not in name] if needs_cuda else absent
 
 
 def missing_libraries(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from smr.environment.faults import FAULTS, Fault, filled
 
 PURPOSES = ("reconstruct", "kaolin", "build")
 BLOCKS, DEGRADES, NOTE = "blocks", "degrades", "note"
+MAX_EVIDENCE = 6
 LEVELS = (BLOCKS, DEGRADES, NOTE)
 
 
@@ -133,10 +134,13 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         key = (finding.kind, finding.level, finding.values.get("package", "") or finding.what)
         first = firsts.get(key)
-        if first is not None:
-            finding = replace(first, evidence=(*first.evidence, f"also: {finding.what}"))
-        firsts[key] = finding
-    return list(firsts.values())
+        firsts[key] = finding if first is None else replace(first, evidence=(*first.evidence, f"also: {finding.what}"))
+    return [replace(finding, evidence=_cut(finding.evidence)) for finding in firsts.values()]
+
+
+def _cut(evidence: tuple[str, ...]) -> tuple[str, ...]:
+    more = len(evidence) - MAX_EVIDENCE
+    return evidence if more <= 0 else (*evidence[:MAX_EVIDENCE], f"and {more} more")
 
 
 def nested(findings: list[Finding], roots: Mapping[str, tuple[str, ...]]) -> list[Finding]:
