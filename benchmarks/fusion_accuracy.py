@@ -36,15 +36,20 @@ def main() -> None:
     parser.add_argument("--min-observations", type=int, default=FusionConfig.min_observations)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", help="folder for the meshes as npz")
+    parser.add_argument("--mesh", help="measure this npz file (vertices, faces) of the first set instead of fusing")
     args = parser.parse_args()
     device = resolve_device(args.device)
     config = FusionConfig(
         voxel_size=args.voxel, depth_max=args.depth_max, truncation=args.truncation,
         min_observations=args.min_observations,
     )  # fmt: skip
-    for name in args.set:
+    for name in args.set[:1] if args.mesh else args.set:
         capture = read_capture(DATA / name)
-        mesh = extract_mesh(fuse(capture, config, device=device), config)
+        if args.mesh:
+            stored = np.load(args.mesh, allow_pickle=False)
+            mesh = Mesh(stored["vertices"], stored["faces"])
+        else:
+            mesh = extract_mesh(fuse(capture, config, device=device), config)
         found = evaluate(mesh, truth(name), seen_by=capture, device=device)
         line = {
             "command": " ".join(sys.argv),
