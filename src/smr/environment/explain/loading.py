@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from re import Match
@@ -256,18 +257,22 @@ def _missing_torch_library(name: str, soname: str, situation: Situation) -> Iter
     yield Verdict("torch_abi_mismatch", 0.4, because)
 
 
+def _is_the_environments(path: str) -> bool:
+    """Whether a library lies in the lib folder of a conda environment (and not in that of a package in it)."""
+    if "torch/lib/.." in path:
+        return True
+    real = posixpath.normpath(path)
+    return bool(re.search(r"\b(\w*conda\d?|\w*mamba|\w*forge\d?|envs)\b/", real)) and "site-packages" not in real
+
+
 def _missing_version(match: Match[str], situation: Situation) -> Iterable[Verdict]:
     path, wanted = match.group("path") or "", match.group("wanted")
     because = f"{path or 'the library'} has no {wanted}"
     if wanted.startswith("GLIBC_"):
         yield Verdict("glibc_too_old", 0.93, f"{because}: built on a newer Linux than this one")
         return
-    if re.search(
-        r"\b(\w*conda\d?|\w*mamba|\w*forge\d?|envs)\b/|torch/lib/\.\.", path
-    ) and "site-packages" not in path.replace("torch/lib", ""):
+    if _is_the_environments(path):
         yield Verdict("conda_libstdcxx_shadows_system", 0.92, f"{because}, and that copy is conda's")
-    elif "torch/lib/.." in path:
-        yield Verdict("conda_libstdcxx_shadows_system", 0.9, f"{because}, and that copy is the environment's")
     elif re.match(r"/(usr/)?(local/)?lib", path):
         yield Verdict("libstdcxx_too_old", 0.92, f"{because}, and that copy is the system's")
     elif "/" in path:
