@@ -13,6 +13,7 @@ from smr.environment.faults import FAULTS, filled
 from smr.environment.rules import Facts, blocks, diagnose
 from smr.environment.rules.binaries import cuda_of_ptx, runs_on, translates_to
 from smr.environment.rules.diagnosis import RULES
+from smr.errors import SmrError
 
 HEALTHY = json.loads((Path(__file__).parent / "environment" / "healthy.json").read_text())
 EXT = "extensions.0."
@@ -476,6 +477,25 @@ def test_every_fault_says_why_and_what_to_type(fault: Any) -> None:
     assert lines
     assert all("  # " in line for line in lines)
     assert not [line for line in lines if "{" in line.replace("{print", "")]
+
+
+@pytest.mark.parametrize("goal", [{"faces": 1}, {"vertices": 1}, {"max_error": 1e9}])
+def test_what_the_page_says_of_meshes_without_faces_is_true(goal: dict[str, Any]) -> None:
+    """Simplification never empties a mesh, however thin; no valid triangle is an error that says so."""
+    import numpy as np
+    import trimesh
+
+    from smr import clean
+    from smr.mesh.simplify import simplify
+    from smr.records import Mesh
+
+    pipe = trimesh.creation.cylinder(radius=0.001, height=2.0, sections=12)
+    closed = Mesh(np.asarray(pipe.vertices, np.float32), np.asarray(pipe.faces, np.int32))
+    open_ = Mesh(np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]), np.int32([[0, 1, 2], [1, 3, 2]]))
+    assert len(simplify(closed, **goal).faces) == 4
+    assert len(simplify(open_, **goal).faces) >= 1
+    with pytest.raises(SmrError, match="no valid face"):
+        clean(Mesh(open_.vertices, np.int32([[0, 0, 1], [2, 9, 9]])))
 
 
 @pytest.mark.parametrize(
