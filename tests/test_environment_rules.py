@@ -485,7 +485,7 @@ def test_what_the_page_says_of_meshes_without_faces_is_true(goal: dict[str, Any]
     import numpy as np
     import trimesh
 
-    from smr import clean
+    from smr import CleanConfig, clean
     from smr.mesh.simplify import simplify
     from smr.records import Mesh
 
@@ -495,7 +495,7 @@ def test_what_the_page_says_of_meshes_without_faces_is_true(goal: dict[str, Any]
     assert len(simplify(closed, **goal).faces) == 4
     assert len(simplify(open_, **goal).faces) >= 1
     with pytest.raises(SmrError, match="no valid face"):
-        clean(Mesh(open_.vertices, np.int32([[0, 0, 1], [2, 9, 9]])))
+        clean(Mesh(open_.vertices, np.int32([[0, 0, 1], [2, 9, 9]])), CleanConfig(), device="cpu")
 
 
 @pytest.mark.parametrize(
