@@ -361,6 +361,15 @@ def test_what_is_no_library_is_said_so(tmp_path: Path, data: bytes) -> None:
         read_elf(tmp_path / "x.so")
 
 
+def test_pipes_folders_and_dangling_links_do_not_stop_a_scan(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages" / "pkg"
+    (site / "folder.so").mkdir(parents=True)
+    os.mkfifo(site / "pipe.so")
+    (site / "dangling.so").symlink_to(tmp_path / "nowhere")
+    (site / "loop").symlink_to(site)
+    assert scan(tmp_path) == []
+
+
 def test_a_header_that_promises_much_costs_little(tmp_path: Path) -> None:
     head = (
         b"\x7fELF\x02\x01\x01"

@@ -215,6 +215,8 @@ def read_elf(path: Path) -> ElfFile:
         ElfError: Not an ELF file, of another machine width, or damaged.
         OSError: The file cannot be opened or read.
     """
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise ElfError("not a regular file")
     with path.open("rb", buffering=0) as file:
         head = file.read(64)
         if head[:4] != b"\x7fELF":
