@@ -217,7 +217,19 @@ def test_progress_names_every_step(tmp_path):
         return items
 
     bake(plane(), _plane_capture(tmp_path), TextureConfig(size=128), device=resolve_device("cpu"), track=track)
-    assert {"Looking at photos", "Choosing views", "Painting", "Filling"} <= set(labels)
+    assert {"Aligning photos", "Looking at photos", "Choosing views", "Painting", "Filling"} <= set(labels)
+
+
+def test_alignment_can_be_left_out(tmp_path):
+    labels = []
+
+    def track(items, label, total=None):
+        labels.append(label)
+        return items
+
+    config = TextureConfig(size=128, align=False)
+    bake(plane(), _plane_capture(tmp_path), config, device=resolve_device("cpu"), track=track)
+    assert not any(label.startswith("Aligning") for label in labels)
 
 
 def test_faces_without_area_and_loose_triangles_are_no_trouble(tmp_path, device):

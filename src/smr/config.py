@@ -77,6 +77,8 @@ class TextureConfig:
 
     size: int | None = None
     """Side of the square texture in pixels, at most 8192; chosen from the photos when left out."""
+    align: bool = True
+    """Correct the photos' poses slightly, so that they agree on the surface."""
 
 
 @dataclass(frozen=True)

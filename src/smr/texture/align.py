@@ -8,7 +8,9 @@ prior holds the poses near where they were: correct ones stay.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, no_type_check
 
 import numpy as np
@@ -16,7 +18,7 @@ import warp as wp
 from jaxtyping import Float32, Float64, Int32
 from scipy.spatial.transform import Rotation
 
-from ..arrays import launch_chunked
+from ..arrays import cpu_threads, launch_chunked
 from ..mesh.normals import face_areas, face_normals
 from ..progress import Track
 from ..records import Camera, Mesh
@@ -106,7 +108,6 @@ def _sample_points(
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _sum_equations(
-    base: int,
     pieces: int,
     camera_from_world: wp.mat44,
     focal: wp.vec4,
@@ -121,7 +122,7 @@ def _sum_equations(
     sums: wp.array2d(dtype=float),
 ):
     """The normal equations of every `pieces`-th point: 21 sums of J J^T, 6 of J r."""
-    piece = base + wp.tid()
+    piece = wp.tid()
     count = listed.shape[0]
     for s in range(27):
         sums[piece, s] = 0.0
@@ -181,8 +182,9 @@ def align(
         return poses
     for level in track(_LEVELS, "Aligning photos", len(_LEVELS)):
         brightness = wp.array(_mean_brightness(watchers, on_device, level), dtype=float, device=device)
-        for watcher in watchers.values():
-            _improve(watcher, on_device, brightness, level, device)
+        # a thread a photo: the launches are too small to be cut up
+        with ThreadPoolExecutor(cpu_threads() if device == "cpu" else 1) as pool:
+            list(pool.map(partial(_improve, on_device, brightness, level, device), watchers.values()))
     for i, watcher in watchers.items():
         if _is_small(watcher):
             poses[i] = np.linalg.inv(watcher.camera_from_world)
@@ -271,17 +273,17 @@ def _values(watcher: _Watcher, points: Any, level: int) -> Float32[np.ndarray, "
     device = str(points.device)
     value = wp.empty(len(watcher.points), dtype=float, device=device)
     inputs = [_matrix(watcher), _focal(watcher, level), watcher.gray[level], *watcher.sizes[level], watcher.points]
-    launch_chunked(_sample_points, len(watcher.points), [*inputs, points], outputs=[value], device=device)
+    launch_chunked(_sample_points, len(watcher.points), [*inputs, points], outputs=[value], device=device, chunks=1)
     return value.numpy()
 
 
-def _improve(watcher: _Watcher, points: Any, brightness: Any, level: int, device: str) -> None:
+def _improve(points: Any, brightness: Any, level: int, device: str, watcher: _Watcher) -> None:
     prior = np.repeat([1.0 / _TURN**2, 1.0 / (_SHIFT * watcher.depth) ** 2], 3)
     for _ in range(_STEPS):
         sums = wp.empty((_PIECES, 27), dtype=float, device=device)
         inputs = [_PIECES, _matrix(watcher), _focal(watcher, level), watcher.gain, _ROBUST, watcher.gray[level]]
         inputs += [*watcher.sizes[level], watcher.points, points, brightness]
-        launch_chunked(_sum_equations, _PIECES, inputs, outputs=[sums], device=device)
+        wp.launch(_sum_equations, _PIECES, inputs, outputs=[sums], device=device)
         total = sums.numpy().astype(np.float64).sum(0) / (_NOISE**2 * _SHARED)
         hessian = np.zeros((6, 6))
         hessian[np.triu_indices(6)] = total[:21]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from .align import align
 from .blend import OPEN, Canvas, finish, list_jobs, make_canvas, paint
 from .exposure import solve_gains
 from .fill import fill_gutter, fill_vertices
-from .shots import Shot, Shots, ground_sampling_distance
+from .shots import Shots, ground_sampling_distance
 from .slots import Slots, empty_slots
 from .support import Support, build_support
 from .views import BLEND, Choice, choose, scale_scores
@@ -28,11 +29,11 @@ from .visibility import Seen, build_pyramid, look, observe, sharpness
 
 logger = logging.getLogger(__name__)
 
-ALIGN = True
 GUTTER = 8
 """Free texels between charts."""
 SUPPORT_TEXELS = 16.0
 """Longest edge between support vertices, texels."""
+_KEEP_BYTES = 400_000_000
 _SAMPLES = 4000
 _NEIGHBOURS = 4
 
@@ -69,7 +70,7 @@ def bake(
     Args:
         mesh: Any triangle mesh in the capture's world frame. Vertex colours, if it has them, fill what no photo saw.
         capture: Photos with poses.
-        config: Size of the texture.
+        config: Size of the texture, and whether poses are corrected.
         device: A Warp device.
         track: Progress.
 
@@ -81,7 +82,9 @@ def bake(
     resolution = photo_resolution(mesh, shots)
     texel = resolution if config.size is None and resolution is not None else None
     atlas = unwrap(mesh, size=config.size or (None if texel else 1024), texel=texel, gutter=GUTTER, track=track)
-    model, report = _paint_model(mesh, atlas.uvs, atlas.face_uvs, atlas.size, shots, device=device, track=track)
+    model, report = _paint_model(
+        mesh, atlas.uvs, atlas.face_uvs, atlas.size, shots, config.align, device=device, track=track
+    )
     finer = resolution is not None and resolution < 0.9 * report.texel_size
     return model, replace(
         report, charts=atlas.charts, photo_resolution=resolution, capped=finer and config.size in (None, MAX_SIZE)
@@ -103,7 +106,9 @@ def bake_onto(
     if len(uvs) and (uvs.min() < 0 or uvs.max() > 1):
         uvs = uvs - np.floor(uvs)
     size = config.size or _fitting_size(model.mesh, uvs, model.face_uvs, resolution)
-    painted, report = _paint_model(model.mesh, uvs, model.face_uvs, size, shots, device=device, track=track)
+    painted, report = _paint_model(
+        model.mesh, uvs, model.face_uvs, size, shots, config.align, device=device, track=track
+    )
     finer = resolution is not None and resolution < 0.9 * report.texel_size and size == MAX_SIZE
     return replace(painted, uvs=model.uvs), replace(report, photo_resolution=resolution, capped=finer)
 
@@ -166,6 +171,7 @@ def _paint_model(
     face_uvs: Int32[np.ndarray, "F 3"],
     size: int,
     shots: Shots,
+    aligned: bool,
     *,
     device: str,
     track: Track,
@@ -175,9 +181,10 @@ def _paint_model(
     with step(track, "Preparing the surface"):
         support = build_support(mesh, uvs, face_uvs, SUPPORT_TEXELS * texel)
         scene = _upload(mesh, support, texel, device)
-    if ALIGN:
+    if aligned:
         shots.poses = align(mesh, shots, scene.vertices, scene.faces, device=device, track=track)
-    slots, sharp = _look_at_all(shots, scene, device=device, track=track)
+    gallery = _Gallery(shots, scene, device)
+    slots, sharp = _look_at_all(gallery, scene, device=device, track=track)
     if not (slots.score.numpy() > 0).any():
         raise SmrError(
             f"None of the {len(shots)} photos sees the mesh.",
@@ -190,7 +197,7 @@ def _paint_model(
         gains = solve_gains(slots.view.numpy().reshape(shape), slots.color.numpy().reshape(*shape, 3), len(shots))
         choice = choose(slots, support, gains, device=device)
         canvas = make_canvas(support, size, texel, scene.points, device=device)
-    used = _paint_all(shots, scene, support, canvas, slots, choice, gains, device=device, track=track)
+    used = _paint_all(gallery, support, canvas, slots, choice, gains, device=device, track=track)
     with step(track, "Filling"):
         image, painted = _finish(support, canvas, choice, device=device)
     filled, seen = _unseen_faces(support, canvas, painted, len(mesh.faces))
@@ -221,17 +228,44 @@ def _upload(mesh: Mesh, support: Support, texel: float, device: str) -> _Scene:
     )
 
 
-def _see(shot: Shot, pose: Float[np.ndarray, "4 4"], scene: _Scene, device: str) -> Seen:
-    return look(shot.pixels, shot.mask, shot.camera, pose, scene.vertices, scene.faces, device=device)
+class _Gallery:
+    """What each photo sees of the mesh; kept while it is needed again, if the photos are few and small."""
+
+    def __init__(self, shots: Shots, scene: _Scene, device: str) -> None:
+        self._shots, self._scene, self._device = shots, scene, device
+        self._kept: dict[int, Seen] = {}
+        pixels = sum(photo.camera.width * photo.camera.height for photo in shots.photos)
+        self._keep = 8 * pixels <= _KEEP_BYTES
+
+    def __len__(self) -> int:
+        return len(self._shots)
+
+    def see(self, wanted: Sequence[int], track: Track, label: str) -> Iterator[tuple[int, Seen]]:
+        """Yield `(index, what it sees)` of the wanted photos in order."""
+        if all(i in self._kept for i in wanted):
+            yield from ((i, self._kept[i]) for i in track(wanted, label, len(wanted)))
+            return
+        for i, shot in self._shots.decode(wanted, track, label):
+            seen = look(
+                shot.pixels,
+                shot.mask,
+                shot.camera,
+                self._shots.poses[i],
+                self._scene.vertices,
+                self._scene.faces,
+                device=self._device,
+            )
+            if self._keep:
+                self._kept[i] = seen
+            yield i, seen
 
 
 def _look_at_all(
-    shots: Shots, scene: _Scene, *, device: str, track: Track
+    gallery: _Gallery, scene: _Scene, *, device: str, track: Track
 ) -> tuple[Slots, Float[np.ndarray, " views"]]:
     slots = empty_slots(len(scene.points), device=device)
-    sharp = np.zeros(len(shots))
-    for i, shot in shots.decode(range(len(shots)), track, "Looking at photos"):
-        seen = _see(shot, shots.poses[i], scene, device)
+    sharp = np.zeros(len(gallery))
+    for i, seen in gallery.see(range(len(gallery)), track, "Looking at photos"):
         pyramid = build_pyramid(seen, device=device)
         sharp[i] = sharpness(pyramid, device=device)
         observe(seen, pyramid, i, slots, scene.points, scene.normals, scene.spacing, scene.texel, device=device)
@@ -247,8 +281,7 @@ def _relative_sharpness(sharp: Float[np.ndarray, " views"]) -> Float[np.ndarray,
 
 
 def _paint_all(
-    shots: Shots,
-    scene: _Scene,
+    gallery: _Gallery,
     support: Support,
     canvas: Canvas,
     slots: Slots,
@@ -271,11 +304,10 @@ def _paint_all(
         else:
             names = choice.view.numpy().reshape(vertices, BLEND)
             which = np.arange(len(faces))
-        jobs = list_jobs(faces, names, len(shots), which)
+        jobs = list_jobs(faces, names, len(gallery), which)
         listed = wp.array(jobs.listed, dtype=int, device=device)
         label = "Painting what is left" if second_round else "Painting"
-        for i, shot in shots.decode(jobs.photos(), track, label):
-            seen = _see(shot, shots.poses[i], scene, device)
+        for i, seen in gallery.see(jobs.photos(), track, label):
             paint(canvas, seen, i, gains[i], jobs, listed, slots, choice, second_round=second_round, device=device)
             used.add(i)
     return len(used)
