@@ -17,14 +17,13 @@ from jaxtyping import Float, Float32, Int32
 
 from ..arrays import launch_chunked
 from ..records import Camera
+from .triangles import SUBPIXELS, View, edge, owned, triangle
 
 NEAR_OF_EXTENT = 2e-4
 """Default near plane: this part of the largest coordinate."""
 
-_SUBPIXELS = wp.constant(256)
 _MAX_SNAPPED = 2**30
 _BAND_ROWS = 16
-_PIECE_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -49,158 +48,18 @@ class DeviceFragments:
     """wp.array(float32), 0 where there is no face."""
 
 
-class _ViewFields:
-    """A pinhole camera and its near plane."""
-
-    width: int
-    height: int
-    fx: float
-    fy: float
-    cx: float
-    cy: float
-    near: float
-
-
-class _TriangleFields:
-    """Snapped corners, turned so that the doubled area is positive; it is 0 where there is nothing to draw."""
-
-    x0: wp.int64
-    y0: wp.int64
-    x1: wp.int64
-    y1: wp.int64
-    x2: wp.int64
-    y2: wp.int64
-    area: wp.int64
-    w0: float
-    w1: float
-    w2: float
-    left: int
-    right: int
-    top: int
-    bottom: int
-
-
-# applied by hand: the shape checker of the tests decorates classes and cannot take what wp.struct returns
-_View: Any = wp.struct(_ViewFields)
-_Triangle: Any = wp.struct(_TriangleFields)
-
-
-@wp.func
-@no_type_check
-def _cut(inside: wp.vec3, outside: wp.vec3, near: float):
-    t = (inside[2] - near) / (inside[2] - outside[2])
-    return wp.vec3(inside[0] + t * (outside[0] - inside[0]), inside[1] + t * (outside[1] - inside[1]), near)
-
-
-@wp.func
-@no_type_check
-def _snap(value: float):
-    return wp.int64(wp.round(wp.float64(value) * wp.float64(_SUBPIXELS)))
-
-
-@wp.func
-@no_type_check
-def _set_up(view: _View, a: wp.vec3, b: wp.vec3, c: wp.vec3):
-    """Project a triangle that lies in front of the near plane."""
-    t = _Triangle()
-    t.w0 = 1.0 / a[2]
-    t.w1 = 1.0 / b[2]
-    t.w2 = 1.0 / c[2]
-    t.x0 = _snap(view.fx * (a[0] * t.w0) + view.cx)
-    t.y0 = _snap(view.fy * (a[1] * t.w0) + view.cy)
-    t.x1 = _snap(view.fx * (b[0] * t.w1) + view.cx)
-    t.y1 = _snap(view.fy * (b[1] * t.w1) + view.cy)
-    t.x2 = _snap(view.fx * (c[0] * t.w2) + view.cx)
-    t.y2 = _snap(view.fy * (c[1] * t.w2) + view.cy)
-    t.area = (t.x1 - t.x0) * (t.y2 - t.y0) - (t.x2 - t.x0) * (t.y1 - t.y0)
-    if t.area < wp.int64(0):
-        x = t.x1
-        t.x1 = t.x2
-        t.x2 = x
-        y = t.y1
-        t.y1 = t.y2
-        t.y2 = y
-        w = t.w1
-        t.w1 = t.w2
-        t.w2 = w
-        t.area = -t.area
-    # a pixel's centre is at 256 i + 128: the first one at or after the edge, the last one at or before it
-    half = wp.int64(_SUBPIXELS / 2)
-    shift = wp.int64(8)
-    t.left = wp.max(0, int((wp.min(t.x0, wp.min(t.x1, t.x2)) + half - wp.int64(1)) >> shift))
-    t.right = wp.min(view.width - 1, int((wp.max(t.x0, wp.max(t.x1, t.x2)) - half) >> shift))
-    t.top = wp.max(0, int((wp.min(t.y0, wp.min(t.y1, t.y2)) + half - wp.int64(1)) >> shift))
-    t.bottom = wp.min(view.height - 1, int((wp.max(t.y0, wp.max(t.y1, t.y2)) - half) >> shift))
-    if t.left > t.right or t.top > t.bottom:
-        t.area = wp.int64(0)
-    return t
-
-
-@wp.func
-@no_type_check
-def _triangle(view: _View, vertices: wp.array(dtype=wp.vec3), faces: wp.array(dtype=wp.vec3i), slot: int):
-    """Slot 2 f is face f, cut at the near plane; slot 2 f + 1 is the other half where the cut leaves a quadrangle."""
-    face = faces[slot >> 1]
-    second = slot & 1
-    a = vertices[face[0]]
-    b = vertices[face[1]]
-    c = vertices[face[2]]
-    front = int(a[2] >= view.near) + int(b[2] >= view.near) + int(c[2] >= view.near)
-    nothing = _Triangle()
-    if front == 3:
-        if second == 1:
-            return nothing
-        return _set_up(view, a, b, c)
-    if front == 0 or (front == 1 and second == 1):
-        return nothing
-    # turn the corners until `a` is the one that differs from the two others
-    alone = front == 1
-    if (b[2] >= view.near) == alone and (a[2] >= view.near) != alone:
-        d = a
-        a = b
-        b = c
-        c = d
-    elif (c[2] >= view.near) == alone and (a[2] >= view.near) != alone:
-        d = c
-        c = b
-        b = a
-        a = d
-    if front == 1:
-        return _set_up(view, a, _cut(a, b, view.near), _cut(a, c, view.near))
-    ab = _cut(b, a, view.near)
-    if second == 0:
-        return _set_up(view, ab, b, c)
-    return _set_up(view, ab, c, _cut(c, a, view.near))
-
-
-@wp.func
-@no_type_check
-def _owned(dx: wp.int64, dy: wp.int64):
-    """0 for a left or a top edge, whose points belong to the triangle; -1 for the others."""
-    zero = wp.int64(0)
-    if dy < zero or (dy == zero and dx > zero):
-        return zero
-    return wp.int64(-1)
-
-
-@wp.func
-@no_type_check
-def _edge(ax: wp.int64, ay: wp.int64, bx: wp.int64, by: wp.int64, px: wp.int64, py: wp.int64):
-    return (bx - ax) * (py - ay) - (by - ay) * (px - ax)
-
-
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _find_rows(
     base: int,
-    view: _View,
+    view: View,
     vertices: wp.array(dtype=wp.vec3),
     faces: wp.array(dtype=wp.vec3i),
     unit: int,
     rows: wp.array(dtype=wp.vec2i),
 ):
     slot = base + wp.tid()
-    t = _triangle(view, vertices, faces, slot)
+    t = triangle(view, vertices, faces, slot)
     if t.area == wp.int64(0):
         rows[slot] = wp.vec2i(0, -1)
     else:
@@ -223,7 +82,7 @@ def _sort_into_bands(rows: wp.array(dtype=wp.vec2i), start: wp.array(dtype=int),
 @no_type_check
 def _draw_bands(
     base: int,
-    view: _View,
+    view: View,
     vertices: wp.array(dtype=wp.vec3),
     faces: wp.array(dtype=wp.vec3i),
     end: wp.array(dtype=int),
@@ -238,21 +97,21 @@ def _draw_bands(
     begin = wp.int32(0)
     if band > 0:
         begin = end[band - 1]
-    sub = wp.int64(_SUBPIXELS)
+    sub = wp.int64(SUBPIXELS)
     zero = wp.int64(0)
     for i in range(begin, end[band]):
         slot = slots[i]
-        t = _triangle(view, vertices, faces, slot)
+        t = triangle(view, vertices, faces, slot)
         scale = 1.0 / float(t.area)
-        bias0 = _owned(t.x2 - t.x1, t.y2 - t.y1)
-        bias1 = _owned(t.x0 - t.x2, t.y0 - t.y2)
-        bias2 = _owned(t.x1 - t.x0, t.y1 - t.y0)
+        bias0 = owned(t.x2 - t.x1, t.y2 - t.y1)
+        bias1 = owned(t.x0 - t.x2, t.y0 - t.y2)
+        bias2 = owned(t.x1 - t.x0, t.y1 - t.y0)
         px = wp.int64(t.left) * sub + sub / wp.int64(2)
         for row in range(wp.max(t.top, first_row), wp.min(t.bottom, last_row) + 1):
             py = wp.int64(row) * sub + sub / wp.int64(2)
-            e0 = _edge(t.x1, t.y1, t.x2, t.y2, px, py)
-            e1 = _edge(t.x2, t.y2, t.x0, t.y0, px, py)
-            e2 = _edge(t.x0, t.y0, t.x1, t.y1, px, py)
+            e0 = edge(t.x1, t.y1, t.x2, t.y2, px, py)
+            e1 = edge(t.x2, t.y2, t.x0, t.y0, px, py)
+            e2 = edge(t.x0, t.y0, t.x1, t.y1, px, py)
             for column in range(t.left, t.right + 1):
                 if e0 + bias0 >= zero and e1 + bias1 >= zero and e2 + bias2 >= zero:
                     w = (float(e0) * t.w0 + float(e1) * t.w1 + float(e2) * t.w2) * scale
@@ -269,7 +128,7 @@ def _draw_bands(
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _draw_pieces(
-    view: _View,
+    view: View,
     vertices: wp.array(dtype=wp.vec3),
     faces: wp.array(dtype=wp.vec3i),
     end: wp.array(dtype=int),
@@ -287,22 +146,22 @@ def _draw_pieces(
         else:
             low = middle + 1
     slot = low
-    t = _triangle(view, vertices, faces, slot)
+    t = triangle(view, vertices, faces, slot)
     band = t.top / piece_rows + piece
     if slot > 0:
         band -= end[slot - 1]
     scale = 1.0 / float(t.area)
-    sub = wp.int64(_SUBPIXELS)
+    sub = wp.int64(SUBPIXELS)
     zero = wp.int64(0)
-    bias0 = _owned(t.x2 - t.x1, t.y2 - t.y1)
-    bias1 = _owned(t.x0 - t.x2, t.y0 - t.y2)
-    bias2 = _owned(t.x1 - t.x0, t.y1 - t.y0)
+    bias0 = owned(t.x2 - t.x1, t.y2 - t.y1)
+    bias1 = owned(t.x0 - t.x2, t.y0 - t.y2)
+    bias2 = owned(t.x1 - t.x0, t.y1 - t.y0)
     px = wp.int64(t.left) * sub + sub / wp.int64(2)
     for row in range(wp.max(t.top, band * piece_rows), wp.min(t.bottom, band * piece_rows + piece_rows - 1) + 1):
         py = wp.int64(row) * sub + sub / wp.int64(2)
-        e0 = _edge(t.x1, t.y1, t.x2, t.y2, px, py)
-        e1 = _edge(t.x2, t.y2, t.x0, t.y0, px, py)
-        e2 = _edge(t.x0, t.y0, t.x1, t.y1, px, py)
+        e0 = edge(t.x1, t.y1, t.x2, t.y2, px, py)
+        e1 = edge(t.x2, t.y2, t.x0, t.y0, px, py)
+        e2 = edge(t.x0, t.y0, t.x1, t.y1, px, py)
         for column in range(t.left, t.right + 1):
             if e0 + bias0 >= zero and e1 + bias1 >= zero and e2 + bias2 >= zero:
                 w = (float(e0) * t.w0 + float(e1) * t.w1 + float(e2) * t.w2) * scale
@@ -338,7 +197,7 @@ def _unpack(keys: wp.array(dtype=wp.uint64), face_of: wp.array(dtype=int), inver
 @no_type_check
 def _locate(
     base: int,
-    view: _View,
+    view: View,
     vertices: wp.array(dtype=wp.vec3),
     faces: wp.array(dtype=wp.vec3i),
     face_of: wp.array(dtype=int),
@@ -370,7 +229,7 @@ def _locate(
 
 
 def _view(camera: Camera, near: float) -> Any:
-    view = _View()
+    view = View()
     view.width, view.height = camera.width, camera.height
     view.fx, view.fy, view.cx, view.cy = camera.fx, camera.fy, camera.cx, camera.cy
     view.near = near
@@ -399,7 +258,7 @@ def draw(vertices: wp.array, faces: wp.array, camera: Camera, *, near: float, de
     result = DeviceFragments(face_of, inverse_depth)
     if slots == 0 or pixels == 0:
         return result
-    unit = _BAND_ROWS if device == "cpu" else _PIECE_ROWS
+    unit = _BAND_ROWS
     rows = wp.empty(slots, dtype=wp.vec2i, device=device)
     launch_chunked(_find_rows, slots, [view, vertices, faces, unit], outputs=[rows], device=device)
     if device == "cpu":

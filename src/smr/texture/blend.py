@@ -136,6 +136,37 @@ def sample_photo(pixels: wp.array(dtype=wp.uint8), width: int, height: int, x: f
     return sum
 
 
+@wp.func
+@no_type_check
+def _texel_color(
+    view: ShotView,
+    pixels: wp.array(dtype=wp.uint8),
+    corners: wp.array(dtype=wp.vec2),
+    face: int,
+    a: wp.vec3,
+    b: wp.vec3,
+    c: wp.vec3,
+    x: int,
+    y: int,
+    samples: int,
+    place: wp.vec3,
+):
+    """What the photo shows of a texel: at its centre, or on average where the texel covers several pixels."""
+    if samples == 1:
+        return sample_photo(pixels, view.width, view.height, place[0], place[1])
+    step = 1.0 / float(samples)
+    color = wp.vec3(0.0, 0.0, 0.0)
+    for n in range(samples * samples):
+        at_x = float(x) + (float(n % samples) + 0.5) * step
+        at_y = float(y) + (float(n / samples) + 0.5) * step
+        at = texel_weights(corners, face, at_x, at_y)
+        p = wp.transform_point(view.camera_from_world, at[0] * a + at[1] * b + at[2] * c)
+        u = view.fx * p[0] / p[2] + view.cx
+        v = view.fy * p[1] / p[2] + view.cy
+        color += sample_photo(pixels, view.width, view.height, u, v)
+    return color * step * step
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _paint(
@@ -204,7 +235,6 @@ def _paint(
         scale = 1e-6
         margin = wp.float32(LEAST_MARGIN)
     samples = wp.clamp(int(wp.round(view.fx / distance * texel)), 1, 4)
-    step = 1.0 / float(samples)
     p0 = corners[3 * face]
     p1 = corners[3 * face + 1]
     p2 = corners[3 * face + 2]
@@ -220,26 +250,7 @@ def _paint(
                 w = wp.dot(at, weights) * scale
                 place = clearance_at(view, inverse_depth, clearance, at[0] * a + at[1] * b + at[2] * c)
                 if w > 0.0 and place[2] > margin:
-                    color = wp.vec3(0.0, 0.0, 0.0)
-                    if samples == 1:
-                        color = sample_photo(pixels, view.width, view.height, place[0], place[1])
-                    else:
-                        for n in range(samples * samples):
-                            at_n = texel_weights(
-                                corners,
-                                face,
-                                float(x) + (float(n % samples) + 0.5) * step,
-                                float(y) + (float(n / samples) + 0.5) * step,
-                            )
-                            p = wp.transform_point(view.camera_from_world, at_n[0] * a + at_n[1] * b + at_n[2] * c)
-                            color += sample_photo(
-                                pixels,
-                                view.width,
-                                view.height,
-                                view.fx * p[0] / p[2] + view.cx,
-                                view.fy * p[1] / p[2] + view.cy,
-                            )
-                        color = color * step * step
+                    color = _texel_color(view, pixels, corners, face, a, b, c, x, y, samples, place)
                     color = exposed(gain, color) + at[0] * shift[0] + at[1] * shift[1] + at[2] * shift[2]
                     painted[i] = painted[i] + wp.vec4(w * color[0], w * color[1], w * color[2], w)
 
