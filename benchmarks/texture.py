@@ -3,7 +3,7 @@
 python benchmarks/texture.py                                   # all sets, all methods
 python benchmarks/texture.py --set seven_scenes --pictures DIR # and pictures: photo and rendering side by side
 
-`smr` is `smr.texture.bake`. Two plain methods on the same atlas and the same visibility: `average` takes the mean of
+`smr` is `smr.texturing.bake`. Two plain methods on the same atlas and the same visibility: `average` takes the mean of
 all photos that see a texel, weighted by their score, `best` the single best photo of each vertex, without harmonised
 exposure, smooth choice, or alignment. On the synthetic sets the truth is the mesh and every other view is left out; on
 seven_scenes the mesh is our own reconstruction at 1 cm and every 10th frame is left out.
@@ -40,15 +40,15 @@ from smr.mesh.unwrap import Atlas, unwrap
 from smr.records import Capture, Material, Mesh, TexturedMesh
 from smr.render.rasterize import rasterize
 from smr.render.textured import render_textured
-from smr.texture import bake_onto
-from smr.texture.bake import GUTTER, SUPPORT_TEXELS, photo_resolution
-from smr.texture.blend import finish, list_jobs, make_canvas, paint
-from smr.texture.fill import fill_gutter, fill_vertices
-from smr.texture.shots import Shots
-from smr.texture.slots import empty_slots
-from smr.texture.support import build_support
-from smr.texture.views import BLEND, Choice
-from smr.texture.visibility import build_pyramid, look, observe
+from smr.texturing import bake_onto
+from smr.texturing.bake import GUTTER, SUPPORT_TEXELS, photo_resolution
+from smr.texturing.blend import finish, list_jobs, make_canvas, paint
+from smr.texturing.fill import fill_gutter, fill_vertices
+from smr.texturing.shots import Shots
+from smr.texturing.slots import empty_slots
+from smr.texturing.support import build_support
+from smr.texturing.views import BLEND, Choice
+from smr.texturing.visibility import build_pyramid, look, observe
 from smr.transforms import rigid_inverse, transform_points
 
 DATA = Path(os.environ.get("SMR_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -229,7 +229,7 @@ def main() -> None:
             start, wall = time.process_time(), time.perf_counter()
             if method == "smr":
                 bare = TexturedMesh(plain, atlas.uvs, atlas.face_uvs)
-                model, report = bake_onto(bare, capture, TextureConfig(size=atlas.size), device=device)
+                model, report = bake_onto(bare, capture, TextureConfig(texture_size=atlas.size), device=device)
                 line["seen"] = round(report.seen, 4)
             else:
                 model = paint_plainly(plain, atlas, Shots(capture), method, device)

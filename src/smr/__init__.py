@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .metrics import evaluate
     from .pipeline import Result, reconstruct
     from .records import Camera, Capture, DepthMap, Frame, Material, Mesh, Photo, TexturedMesh
-    from .texture import bake
+    from .texturing import bake, bake_onto, texture
     from .tsdf import extract_mesh, fuse
 
 _HOMES = {
@@ -39,16 +39,16 @@ _HOMES = {
     "metrics": ("evaluate",),
     "pipeline": ("Result", "reconstruct"),
     "records": ("Camera", "Capture", "DepthMap", "Frame", "Material", "Mesh", "Photo", "TexturedMesh"),
-    "texture": ("bake",),
+    "texturing": ("bake", "bake_onto", "texture"),
     "tsdf": ("extract_mesh", "fuse"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Camera", "Capture", "CaptureConfig", "CleanConfig", "DepthMap", "Frame", "FusionConfig", "Material", "Mesh",
-    "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "bake", "clean", "convert",
-    "evaluate", "extract_mesh", "fuse", "inspect", "make_capture", "read_capture", "read_mesh", "reconstruct", "survey",
-    "unwrap", "write_mesh",
+    "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "bake", "bake_onto", "clean",
+    "convert", "evaluate", "extract_mesh", "fuse", "inspect", "make_capture", "read_capture", "read_mesh",
+    "reconstruct", "survey", "texture", "unwrap", "write_mesh",
 ]  # fmt: skip
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import warp as wp
@@ -13,6 +15,7 @@ import warp as wp
 from .errors import SmrError
 
 wp.config.log_level = wp.LOG_ERROR
+_WORKER = "smr-kernels"
 
 
 def _start_warp() -> None:
@@ -91,5 +94,15 @@ def launch_chunked(
     def run(i: int) -> None:
         wp.launch(kernel, dim=edges[i + 1] - edges[i], inputs=[edges[i], *inputs], outputs=list(outputs), device=device)
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, range(count)))
+    if threading.current_thread().name.startswith(_WORKER):  # a worker that waited for workers could wait for ever
+        runs = map(run, range(count))
+    else:
+        runs = _pool(threads).map(run, range(count))
+    for _ in runs:
+        pass
+
+
+@lru_cache(maxsize=1)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them costs more than many a launch."""
+    return ThreadPoolExecutor(threads, thread_name_prefix=_WORKER)

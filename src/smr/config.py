@@ -75,9 +75,9 @@ class CleanConfig:
 class TextureConfig:
     """UV charts and the texture image."""
 
-    size: int | None = None
+    texture_size: int | None = None
     """Side of the square texture in pixels, at most 8192; chosen from the photos when left out."""
-    align: bool = True
+    align_photos: bool = True
     """Correct the photos' poses slightly, so that they agree on the surface."""
 
 

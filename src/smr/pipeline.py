@@ -18,7 +18,7 @@ from .plan import Plan, plan
 from .progress import Track, untracked
 from .records import Capture, Material, Mesh, TexturedMesh
 from .run_folder import RunFolder, capture_fingerprint, fingerprint
-from .texture import TextureReport, bake
+from .texturing import TextureReport, bake
 
 
 @dataclass(frozen=True)

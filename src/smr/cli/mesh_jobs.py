@@ -16,7 +16,7 @@ from ..formats.model import AnyMesh
 from ..mesh.unwrap import unwrap
 from ..progress import step
 from ..records import Material, Mesh, TexturedMesh, UpAxis
-from ..texture import bake
+from ..texturing import bake
 from .command import Answer, Interface
 from .describe import describe_clean, describe_findings, describe_texture, listed
 

@@ -16,16 +16,16 @@ from smr.arrays import resolve_device
 from smr.mesh.topology import edges
 from smr.progress import untracked
 from smr.records import Camera, Mesh
-from smr.texture import align as align_module
-from smr.texture.align import align
-from smr.texture.blend import make_canvas
-from smr.texture.exposure import solve_gains
-from smr.texture.fill import fill_gutter, fill_vertices, nearest_known
-from smr.texture.shots import Shots
-from smr.texture.slots import Slots
-from smr.texture.support import build_support
-from smr.texture.views import choose
-from smr.texture.visibility import build_pyramid, depth_camera, look, sharpness
+from smr.texturing import align as align_module
+from smr.texturing.align import align
+from smr.texturing.blend import make_canvas
+from smr.texturing.exposure import solve_gains
+from smr.texturing.fill import fill_gutter, fill_vertices, nearest_known
+from smr.texturing.shots import Shots
+from smr.texturing.slots import Slots
+from smr.texturing.support import build_support
+from smr.texturing.views import choose
+from smr.texturing.visibility import build_pyramid, depth_camera, look, sharpness
 
 
 def _support(mesh, longest):

@@ -12,4 +12,7 @@ from __future__ import annotations
 
 from .bake import TextureReport, bake, bake_onto
 
-__all__ = ["TextureReport", "bake", "bake_onto"]
+texture = bake
+"""The name of the command line."""
+
+__all__ = ["TextureReport", "bake", "bake_onto", "texture"]

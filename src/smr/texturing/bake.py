@@ -47,7 +47,7 @@ class TextureReport:
     texel_size: float
     """Side of a texel on the surface, metres."""
     photo_resolution: float | None
-    """Median distance between pixels of the finest photos on the surface, metres."""
+    """Distance between pixels of the finest photos on the surface, metres."""
     capped: bool
     """The photos show finer detail than the largest texture can hold."""
     charts: int | None
@@ -80,14 +80,17 @@ def bake(
     _check(mesh, config)
     shots = Shots(capture)
     resolution = photo_resolution(mesh, shots)
-    texel = resolution if config.size is None and resolution is not None else None
-    atlas = unwrap(mesh, size=config.size or (None if texel else 1024), texel=texel, gutter=GUTTER, track=track)
+    texel = resolution if config.texture_size is None and resolution is not None else None
+    atlas = unwrap(mesh, size=config.texture_size or (None if texel else 1024), texel=texel, gutter=GUTTER, track=track)
     model, report = _paint_model(
-        mesh, atlas.uvs, atlas.face_uvs, atlas.size, shots, config.align, device=device, track=track
+        mesh, atlas.uvs, atlas.face_uvs, atlas.size, shots, config.align_photos, device=device, track=track
     )
     finer = resolution is not None and resolution < 0.9 * report.texel_size
     return model, replace(
-        report, charts=atlas.charts, photo_resolution=resolution, capped=finer and config.size in (None, MAX_SIZE)
+        report,
+        charts=atlas.charts,
+        photo_resolution=resolution,
+        capped=finer and config.texture_size in (None, MAX_SIZE),
     )
 
 
@@ -105,9 +108,9 @@ def bake_onto(
     uvs = np.asarray(model.uvs, np.float64)
     if len(uvs) and (uvs.min() < 0 or uvs.max() > 1):
         uvs = uvs - np.floor(uvs)
-    size = config.size or _fitting_size(model.mesh, uvs, model.face_uvs, resolution)
+    size = config.texture_size or _fitting_size(model.mesh, uvs, model.face_uvs, resolution)
     painted, report = _paint_model(
-        model.mesh, uvs, model.face_uvs, size, shots, config.align, device=device, track=track
+        model.mesh, uvs, model.face_uvs, size, shots, config.align_photos, device=device, track=track
     )
     finer = resolution is not None and resolution < 0.9 * report.texel_size and size == MAX_SIZE
     return replace(painted, uvs=model.uvs), replace(report, photo_resolution=resolution, capped=finer)
@@ -121,15 +124,15 @@ def _check(mesh: Mesh, config: TextureConfig) -> None:
             "The mesh has vertices whose coordinates are not finite numbers.",
             "Clean it first: smr clean MESH --out ...",
         )
-    if config.size is not None and not 16 <= config.size <= MAX_SIZE:
+    if config.texture_size is not None and not 16 <= config.texture_size <= MAX_SIZE:
         raise SmrError(
-            f"A texture of {config.size} pixels was asked for.",
+            f"A texture of {config.texture_size} pixels was asked for.",
             f"Choose a size between 16 and {MAX_SIZE}, or leave it out.",
         )
 
 
 def photo_resolution(mesh: Mesh, shots: Shots) -> float | None:
-    """Median over the surface of the distance between pixels of the finest photo that faces it, metres."""
+    """Distance between pixels of the finest photos on the surface, metres; see `ground_sampling_distance`."""
     areas = face_areas(mesh).astype(np.float64)
     total = np.cumsum(areas)
     if not total[-1] > 0:

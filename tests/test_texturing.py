@@ -13,7 +13,7 @@ from smr.config import TextureConfig
 from smr.errors import SmrError
 from smr.records import Camera, Capture, Mesh, TexturedMesh
 from smr.render.textured import render_textured
-from smr.texture import bake, bake_onto
+from smr.texturing import bake, bake_onto
 
 
 def _waves(points, faces):
@@ -56,7 +56,7 @@ def test_a_box_of_twelve_triangles_comes_back(tmp_path, device):
     poses = poses_around(6, 0.9, 0.5) + poses_around(6, 0.9, -0.5)
     images = [photograph(mesh, _waves, CAMERA, pose) for pose in poses]
     capture = capture_of(tmp_path, images, [CAMERA] * 12, poses)
-    model, report = bake(mesh, capture, TextureConfig(size=256), device=device)
+    model, report = bake(mesh, capture, TextureConfig(texture_size=256), device=device)
     points, got, _ = texture_at(model, 300)
     error = np.abs(got - waves(points)).max(1)
     assert np.percentile(error, 95) < 5
@@ -72,7 +72,7 @@ def test_an_object_before_the_plane_does_not_print_on_it(tmp_path, device):
         return np.where((faces < on_plane)[:, None], 90 + 0.3 * waves(points), [250, 20, 20])
 
     capture = _plane_capture(tmp_path, 8, mesh=mesh, colors=colors)
-    model, _ = bake(mesh, capture, TextureConfig(size=512), device=device)
+    model, _ = bake(mesh, capture, TextureConfig(texture_size=512), device=device)
     points, got, face = texture_at(model, 100)
     floor = face < on_plane
     truth = 90 + 0.3 * waves(points[floor])
@@ -107,7 +107,7 @@ def test_what_no_photo_saw_is_filled_and_flagged(tmp_path, device, with_colors):
     capture = capture_of(tmp_path, [photograph(mesh, colors, CAMERA, p) for p in poses], [CAMERA] * 4, poses)
     if with_colors:
         mesh = replace(mesh, colors=np.tile(np.array([[200, 120, 60]], np.uint8), (8, 1)))
-    model, report = bake(mesh, capture, TextureConfig(size=128), device=device)
+    model, report = bake(mesh, capture, TextureConfig(texture_size=128), device=device)
     _, got, _ = texture_at(model, 50)
     bottom = np.isclose(mesh.vertices[mesh.faces][:, :, 2], -0.2).all(1)
     np.testing.assert_array_equal(model.filled, bottom)
@@ -123,12 +123,14 @@ def test_a_part_that_nothing_saw_takes_its_vertex_colours(tmp_path, device):
     seen = len(plane().vertices)
     colors = np.full((len(both.vertices), 3), 90, np.uint8)
     colors[seen:] = [10, 200, 30]
-    model, _ = bake(replace(both, colors=colors), _plane_capture(tmp_path), TextureConfig(size=512), device=device)
+    model, _ = bake(
+        replace(both, colors=colors), _plane_capture(tmp_path), TextureConfig(texture_size=512), device=device
+    )
     _, got, face = texture_at(model, 10)
     apart = face >= len(plane().faces)
     assert model.filled[len(plane().faces) :].all()
     assert np.abs(got[apart] - [10, 200, 30]).max() <= 2
-    plain, _ = bake(both, _plane_capture(tmp_path), TextureConfig(size=512), device=device)
+    plain, _ = bake(both, _plane_capture(tmp_path), TextureConfig(texture_size=512), device=device)
     _, got, _ = texture_at(plain, 10)
     assert got[apart].min() > 60  # a mean colour, not black
 
@@ -184,7 +186,7 @@ def test_a_mesh_keeps_its_own_texture_coordinates(tmp_path, device):
     assert report.charts is None
     # coordinates outside 0 to 1 mean the same texture, repeated
     moved = TexturedMesh(mesh, uvs + 1.0, mesh.faces)
-    again, _ = bake_onto(moved, _plane_capture(tmp_path), TextureConfig(size=report.size), device=device)
+    again, _ = bake_onto(moved, _plane_capture(tmp_path), TextureConfig(texture_size=report.size), device=device)
     difference = np.abs(again.materials[0].texture.astype(int) - model.materials[0].texture)
     assert difference.mean() < 1
 
@@ -204,7 +206,7 @@ def test_same_bytes_whatever_the_number_of_threads(tmp_path, monkeypatch):
     textures = []
     for threads in (1, 2, 5, 5):
         monkeypatch.setattr(smr.arrays, "cpu_threads", lambda n=threads: n)
-        model, _ = bake(plane(), capture, TextureConfig(size=256), device=resolve_device("cpu"))
+        model, _ = bake(plane(), capture, TextureConfig(texture_size=256), device=resolve_device("cpu"))
         textures.append(model.materials[0].texture.tobytes())
     assert len(set(textures)) == 1
 
@@ -216,7 +218,7 @@ def test_progress_names_every_step(tmp_path):
         labels.append(label)
         return items
 
-    bake(plane(), _plane_capture(tmp_path), TextureConfig(size=128), device=resolve_device("cpu"), track=track)
+    bake(plane(), _plane_capture(tmp_path), TextureConfig(texture_size=128), device=resolve_device("cpu"), track=track)
     assert {"Aligning photos", "Looking at photos", "Choosing views", "Painting", "Filling"} <= set(labels)
 
 
@@ -227,7 +229,7 @@ def test_alignment_can_be_left_out(tmp_path):
         labels.append(label)
         return items
 
-    config = TextureConfig(size=128, align=False)
+    config = TextureConfig(texture_size=128, align_photos=False)
     bake(plane(), _plane_capture(tmp_path), config, device=resolve_device("cpu"), track=track)
     assert not any(label.startswith("Aligning") for label in labels)
 
@@ -236,7 +238,9 @@ def test_faces_without_area_and_loose_triangles_are_no_trouble(tmp_path, device)
     mesh = plane()
     soup = Mesh(mesh.vertices[mesh.faces].reshape(-1, 3), np.arange(3 * len(mesh.faces), dtype=np.int32).reshape(-1, 3))
     flat = np.concatenate([soup.faces, [[0, 0, 1], [0, 1, 0]]]).astype(np.int32)
-    model, report = bake(replace(soup, faces=flat), _plane_capture(tmp_path), TextureConfig(size=256), device=device)
+    model, report = bake(
+        replace(soup, faces=flat), _plane_capture(tmp_path), TextureConfig(texture_size=256), device=device
+    )
     points, got, face = texture_at(model, 20)
     whole = face < len(soup.faces)
     assert np.abs(got - waves(points)).max(1)[whole].mean() < 4
@@ -254,7 +258,7 @@ def test_bad_input_is_refused_with_a_cure(tmp_path):
         bake(broken, capture, TextureConfig(), device=device)
     for size in (8, 10_000):
         with pytest.raises(SmrError, match=f"texture of {size} pixels"):
-            bake(plane(), capture, TextureConfig(size=size), device=device)
+            bake(plane(), capture, TextureConfig(texture_size=size), device=device)
     blind = Capture(tmp_path, "test", tuple(replace(frame, photo=None) for frame in capture.frames))
     with pytest.raises(SmrError, match="no photo with a pose"):
         bake(plane(), blind, TextureConfig(), device=device)
@@ -282,7 +286,7 @@ def test_left_out_views_of_a_real_shape(data_dir):
     mesh = Mesh(np.asarray(truth.vertices, np.float32), np.asarray(truth.faces, np.int32))
     capture = read_capture(folder)
     kept = replace(capture, frames=capture.frames[::3])
-    model, report = bake(mesh, kept, TextureConfig(size=1024), device=device)
+    model, report = bake(mesh, kept, TextureConfig(texture_size=1024), device=device)
     errors = []
     for frame in capture.frames[1::12]:
         pixels, camera = decode_photo(frame.photo)
