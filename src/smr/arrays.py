@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -95,7 +95,7 @@ def launch_chunked(
         wp.launch(kernel, dim=edges[i + 1] - edges[i], inputs=[edges[i], *inputs], outputs=list(outputs), device=device)
 
     if threading.current_thread().name.startswith(_WORKER):  # a worker that waited for workers could wait for ever
-        runs = map(run, range(count))
+        runs: Iterator[None] = map(run, range(count))
     else:
         runs = _pool(threads).map(run, range(count))
     for _ in runs:
