@@ -66,7 +66,7 @@ def test_holiday_photos_are_photos_without_poses(tmp_path: Path) -> None:
 
 def test_photos_without_a_focal_length_say_that_it_is_assumed(tmp_path: Path) -> None:
     Image.new("RGB", (120, 80)).save(tmp_path / "a.png")
-    assert "1 photos have no focal length in EXIF" in said(read_capture(tmp_path))
+    assert "1 photos have no focal length of 35 mm film in EXIF" in said(read_capture(tmp_path))
 
 
 def test_heic_photos(tmp_path: Path) -> None:
@@ -144,6 +144,52 @@ def test_a_pose_that_is_not_finite(seven: Path, bad: str) -> None:
 
     assert len(capture) == writers.FRAMES - 1
     assert "inf, NaN or a wrong last row and are left out: frame-000001" in said(capture)
+
+
+def test_a_camera_that_lies_kilometres_away(seven: Path) -> None:
+    pose = np.eye(4)
+    pose[0, 3] = 1e6
+    np.savetxt(seven / "frame-000001.pose.txt", pose)
+
+    capture = read_capture(seven)
+
+    assert len(capture) == writers.FRAMES - 1
+    assert "1 of 8 frames have a pose that lies kilometres from all others and are left out: frame-000001" in said(
+        capture
+    )
+
+
+def test_a_capture_far_from_the_origin_is_not_astray(seven: Path) -> None:
+    """Geographic coordinates: all cameras are thousands of kilometres from the origin, and near each other."""
+    for path in seven.glob("*.pose.txt"):
+        pose = np.loadtxt(path)
+        pose[:2, 3] += (500_000, 5_000_000)
+        np.savetxt(path, pose)
+    assert len(read_capture(seven)) == writers.FRAMES
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+@pytest.mark.parametrize("ending", ["depth.png", "color.png", "pose.txt"])
+def test_a_pipe_is_not_waited_for(seven: Path, ending: str) -> None:
+    for frame in (0, 3):
+        path = seven / f"frame-{frame:06d}.{ending}"
+        path.unlink()
+        os.mkfifo(path)
+    assert f"2 {'of 8 frames have no pose' if ending == 'pose.txt' else ''}" in said(read_capture(seven))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe_in_place_of_a_text(seven: Path) -> None:
+    (seven / "camera-intrinsics.txt").unlink()
+    os.mkfifo(seven / "camera-intrinsics.txt")
+    with pytest.raises(SmrError, match=r"camera-intrinsics\.txt is no ordinary file"):
+        read_capture(seven)
+
+
+def test_a_link_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(SmrError, match="is a link to what is not there, or to itself"):
+        read_capture(tmp_path / "loop")
 
 
 def test_half_a_pose_file(seven: Path) -> None:

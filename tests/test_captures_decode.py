@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import capture_writers as writers
-from smr.captures import Decoder, decode_ahead, decode_depth, decode_mask, decode_photo
+from smr.captures import Decoder, decode_ahead, decode_depth, decode_mask, decode_photo, decode_usable
 from smr.captures.images import image_size, read_depth_image
 from smr.captures.lzfse import decompress, read_lzfse_image
 from smr.captures.undistort import DEPTH_JUMP, RemapTable, distort, pinhole_of, remap_color, remap_depth, remap_table
@@ -390,6 +390,31 @@ def test_an_exception_arrives_at_its_item() -> None:
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(SmrError, match="three"):
         next(results)
+
+
+@pytest.mark.parametrize("bad", [(), (0,), (4, 5), (9,), (0, 2, 4, 6, 8)])
+def test_items_that_cannot_be_decoded_are_left_out(bad: tuple[int, ...], caplog: pytest.LogCaptureFixture) -> None:
+    def decode(i: int) -> int:
+        if i in bad:
+            raise SmrError(f"depth-{i}.png cannot be decoded.", "Copy it again.")
+        return i * i
+
+    found = list(decode_usable(range(10), decode, threads=2, lookahead=3))
+
+    assert found == [(i, i * i) for i in range(10) if i not in bad]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"A frame is left out: depth-{i}.png cannot be decoded." for i in bad
+    ]
+
+
+def test_more_than_half_of_the_items_cannot_be_decoded() -> None:
+    def decode(i: int) -> int:
+        if i > 3:
+            raise SmrError(f"depth-{i}.png cannot be decoded.", "Copy it again.")
+        return i
+
+    with pytest.raises(SmrError, match=r"More than half of the 10 .* first of them: depth-4\.png.*\n  fix: Copy"):
+        list(decode_usable(range(10), decode))
 
 
 def test_leaving_early_stops_the_work() -> None:

@@ -128,6 +128,22 @@ def test_frames_without_overlap(tmp_path: Path) -> None:
     assert "Frames do not overlap, or their poses are wrong: only 0.0%" in said(survey(read_capture(tmp_path)))
 
 
+def test_frames_far_apart_do_not_make_the_unit_wrong(tmp_path: Path) -> None:
+    """From 200 m further the same image would fit a scene 1000 times larger; nobody scans at that range."""
+    writers.write_cameras_json(tmp_path)
+    document = json.loads((tmp_path / "cameras.json").read_text())
+    first = np.array(document["frames"][0]["camera_to_world"])
+    for i, frame in enumerate(document["frames"]):
+        moved = first.copy()
+        moved[0, 3] += 200.0 * i
+        frame["camera_to_world"] = moved.tolist()
+        frame["depth"] = document["frames"][0]["depth"]
+    (tmp_path / "cameras.json").write_text(json.dumps(document))
+    seen = said(survey(read_capture(tmp_path)))
+    assert "Frames do not overlap, or their poses are wrong: only 0.0%" in seen
+    assert "depth scale" not in seen
+
+
 def test_two_frames_only(tmp_path: Path) -> None:
     writers.write_cameras_json(tmp_path)
     seen = survey(read_capture(tmp_path, CaptureConfig(max_frames=2)))
@@ -183,6 +199,18 @@ def test_a_frame_that_breaks_only_when_decoded(tmp_path: Path) -> None:
     seen = survey(read_capture(tmp_path))
     assert "1 of 8 sampled frames cannot be decoded: color/0003.png" in said(seen)
     assert "0003.png cannot be decoded" in said(seen)
+
+
+def test_no_frame_can_be_decoded(tmp_path: Path) -> None:
+    """The finding has the files' own cure, and is an error."""
+    writers.write_cameras_json(tmp_path)
+    for path in (tmp_path / "depth").iterdir():
+        Image.new("RGB", (96, 72)).save(path)
+    finding = survey(read_capture(tmp_path)).findings[0]
+    assert finding.severity == "error"
+    assert "8 of 8 sampled frames cannot be decoded" in finding.cause
+    assert "has mode RGB, not one channel of depth" in finding.cause
+    assert finding.cure == "Export depth as 16-bit PNG, float TIFF, EXR or NPY."
 
 
 def test_little_depth(tmp_path: Path) -> None:

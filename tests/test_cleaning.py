@@ -127,10 +127,10 @@ def test_a_mesh_without_a_valid_face_is_refused(faces: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        (CleanConfig(vertices=0), "clean.vertices is 0"),
-        (CleanConfig(max_error=-0.1), "clean.max_error is -0.1"),
-        (CleanConfig(smoothing=float("nan")), "clean.smoothing is nan"),
-        (CleanConfig(hole_edges=-1), "clean.hole_edges is -1"),
+        (CleanConfig(vertices=0), "--vertices is 0"),
+        (CleanConfig(max_error=-0.1), "--max-error is -0.1"),
+        (CleanConfig(smoothing=float("nan")), "--smoothing is nan"),
+        (CleanConfig(hole_edges=-1), "--hole-edges is -1"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(config: CleanConfig, text: str) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 import capture_writers as writers
 from smr.captures import Survey, read_capture, survey
-from smr.config import CaptureConfig, FusionConfig, PipelineConfig
+from smr.config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig
 from smr.errors import SmrError
 from smr.plan import READABLE, expected_blocks, plan, readable
 from smr.records import Capture, Finding
@@ -90,10 +90,35 @@ def test_a_voxel_size_that_is_none(scene: tuple[Survey, Capture], size: float) -
         plan(*scene, config(voxel_size=size))
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"memory": -1.0}, "--memory is -1"),
+        ({"depth_max": 0.0}, "--depth-max is 0"),
+        ({"depth_max": 0.01}, r"--depth-max is 0\.01 m and --depth-min 0\.05 m: no depth lies between"),
+        ({"depth_min": -1.0}, "--depth-min is -1"),
+        ({"noise": float("nan")}, "--noise is nan"),
+        ({"truncation": 0.0}, "--truncation is 0 voxels"),
+        ({"truncation": 1e9}, r"--truncation is 1e\+09 voxels"),
+        ({"weight_limit": 0.0}, "--weight-limit is 0"),
+        ({"min_observations": 0}, "--min-observations is 0"),
+        ({"min_observations": 16}, "--min-observations is 16"),
+    ],
+)
+def test_settings_that_mean_nothing(scene: tuple[Survey, Capture], settings: dict[str, float], words: str) -> None:
+    with pytest.raises(SmrError, match=words):
+        plan(*scene, config(**settings))
+
+
+def test_settings_of_later_stages_are_checked_before_the_first(scene: tuple[Survey, Capture]) -> None:
+    with pytest.raises(SmrError, match="--vertices is 0"):
+        plan(*scene, PipelineConfig(clean=CleanConfig(vertices=0)))
+
+
 def test_photos_cannot_be_fused(tmp_path: Path) -> None:
     Image.new("RGB", (64, 48)).save(tmp_path / "a.png")
     capture = read_capture(tmp_path)
-    with pytest.raises(SmrError, match="has no frame with depth and a pose, so there is nothing to fuse"):
+    with pytest.raises(SmrError, match=r"no frame with depth and a pose that can be used\. .*have no depth.*\n.*scan"):
         plan(survey(capture), capture, config())
 
 

@@ -15,7 +15,7 @@ from smr import arrays
 from smr.captures import read_capture
 from smr.config import FusionConfig
 from smr.errors import SmrError
-from smr.records import Camera, Capture, Frame, Mesh
+from smr.records import Camera, Capture, DepthMap, Frame, Mesh
 from smr.transforms import look_at, rigid_inverse, transform_points
 from smr.tsdf import DepthImage, Volume, extract_mesh, fuse, fuse_images, volume_bytes
 from smr.tsdf.blocks import BlockTable, pack_keys
@@ -256,9 +256,9 @@ def test_color_comes_from_the_color_camera_and_not_from_what_it_cannot_see() -> 
 def test_memory_budget_is_refused_with_a_voxel_size_that_fits() -> None:
     frames = sphere_frames(14)
     tight = replace(CONFIG, memory=0.002)
-    with pytest.raises(SmrError, match=r"GB may be used\.\n.*--fusion.voxel-size") as caught:
+    with pytest.raises(SmrError, match=r"GB may be used\.\n.*--voxel-size") as caught:
         fuse_images(frames, tight, device="cpu")
-    fits = float(caught.value.cure.split("--fusion.voxel-size ")[1].split()[0])
+    fits = float(caught.value.cure.split("--voxel-size ")[1].split()[0])
     assert 0.01 < fits < 0.05
     volume = fuse_images(frames, replace(tight, voxel_size=fits), device="cpu")
     assert volume.bytes <= 0.002e9
@@ -279,6 +279,41 @@ def test_settings_must_be_resolved_and_a_capture_must_have_depth(tmp_path: Path)
         fuse_images(sphere_frames(1), FusionConfig(), device="cpu")
     with pytest.raises(SmrError, match="has a depth map with a pose"):
         fuse(Capture(tmp_path, "7-Scenes", (Frame("a", None, None),)), CONFIG, device="cpu")
+
+
+def written_sphere(folder: Path) -> Capture:
+    """A capture of the sphere whose depth lies in files."""
+    frames = []
+    for i, pose in enumerate(poses_around(9)):
+        np.save(folder / f"{i}.npy", sphere_depth(pose))
+        frames.append(Frame(str(i), None, DepthMap(folder / f"{i}.npy", CAMERA, pose, scale=1.0)))
+    return Capture(folder, "test", tuple(frames))
+
+
+def test_a_damaged_file_costs_its_frame_and_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    capture = written_sphere(tmp_path)
+    rest = replace(capture, frames=capture.frames[:4] + capture.frames[5:])
+    (tmp_path / "4.npy").write_bytes(b"damaged")
+
+    meshes = [extract_mesh(fuse(each, CONFIG, device="cpu"), CONFIG) for each in (capture, rest)]
+
+    assert bytes_of(meshes[0]) == bytes_of(meshes[1])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "4.npy cannot be decoded" in caplog.text
+
+
+def test_a_capture_that_is_mostly_damaged_is_refused(tmp_path: Path) -> None:
+    capture = written_sphere(tmp_path)
+    for i in range(5):
+        (tmp_path / f"{i}.npy").write_bytes(b"damaged")
+    with pytest.raises(SmrError, match=r"More than half of the 9 frames cannot be used.*0\.npy cannot be decoded"):
+        fuse(capture, CONFIG, device="cpu")
+
+
+@pytest.mark.parametrize("settings", [{"truncation": -3.0}, {"memory": -1.0}, {"min_observations": 100}])
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(SmrError, match=f"--{next(iter(settings)).replace('_', '-')} is"):
+        fuse_images(sphere_frames(1), replace(CONFIG, **settings), device="cpu")
 
 
 def test_noise_is_found() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .captures import Decoder, decode_ahead
+from .captures import Decoder, decode_usable
 from .progress import Track, untracked
 from .records import Capture, DepthMap, Mesh
 from .render.rasterize import rasterize
@@ -55,13 +55,14 @@ def measure_agreement(
     """
     maps = [f.depth for f in capture.frames if f.depth is not None and f.depth.world_from_camera is not None]
     chosen = [maps[i] for i in np.unique(np.linspace(0, len(maps) - 1, min(frames, len(maps))).astype(int))]
-    gaps, measured = [], 0
-    decoded = zip(chosen, decode_ahead(chosen, Decoder().depth), strict=True)
+    gaps, measured, compared = [], 0, 0
+    decoded = decode_usable(chosen, Decoder().depth)
     for depth, (metres, camera) in track(decoded, "comparing with the depth maps", len(chosen)):
         valid = metres > 0
         if depth_max is not None:
             valid &= metres <= depth_max
         measured += int(valid.sum())
+        compared += 1
         vertices = _in_camera(mesh, depth)
         seen = rasterize(vertices, mesh.faces, camera, device=device)
         both = valid & (seen.face >= 0)
@@ -71,7 +72,7 @@ def measure_agreement(
     gap = np.concatenate(gaps)
     median, p90 = np.percentile(gap, [50, 90]) if gap.size else (np.inf, np.inf)
     return Agreement(
-        len(chosen), measured, float(median), float(p90), float((gap <= tolerance).sum() / measured), tolerance
+        compared, measured, float(median), float(p90), float((gap <= tolerance).sum() / measured), tolerance
     )
 
 

@@ -82,7 +82,7 @@ def clean(
     Raises:
         SmrError: The mesh has no valid face, or a setting means nothing.
     """
-    _check(config)
+    check_settings(config)
     counts: dict[str, Any] = {"vertices_in": len(mesh.vertices), "faces_in": len(mesh.faces)}
     with step(track, "repairing the mesh"):
         mesh = _repair(mesh, counts)
@@ -104,16 +104,24 @@ def clean(
     return mesh, CleanReport(**counts)
 
 
-def _check(config: CleanConfig) -> None:
-    """Refuse settings that mean nothing."""
+def check_settings(config: CleanConfig) -> None:
+    """Refuse settings that mean nothing.
+
+    Raises:
+        SmrError: Names the option and its value.
+    """
     for name in ("min_component", "min_extent", "hole_edges", "hole_rounds", "smoothing"):
         value = getattr(config, name)
         if not value >= 0:
-            raise SmrError(f"clean.{name} is {value}.", "Give a number that is not negative; 0 turns the step off.")
+            raise SmrError(f"{_option(name)} is {value}.", "Give a number that is not negative; 0 turns the step off.")
     for name in ("vertices", "max_error"):
         value = getattr(config, name)
         if value is not None and not value > 0:
-            raise SmrError(f"clean.{name} is {value}.", "Give a positive number, or None to leave it out.")
+            raise SmrError(f"{_option(name)} is {value}.", "Give a positive number, or None to leave it out.")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _repair(mesh: Mesh, counts: dict[str, Any]) -> Mesh:

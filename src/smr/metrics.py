@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int32, UInt8
 
-from .captures.ahead import decode_ahead
+from .captures.ahead import decode_usable
 from .captures.decode import Decoder
 from .errors import SmrError
 from .mesh.distance import Nearest, SurfaceIndex, index_surface
@@ -185,7 +185,7 @@ def seen_points(
     """Points at which some depth map of the capture measured a surface (to within 2 mm or 0.5 % of the depth).
 
     Raises:
-        SmrError: The capture has no depth maps with poses, or one cannot be read.
+        SmrError: The capture has no depth maps with poses, or more than half of them cannot be read.
     """
     maps = [f.depth for f in capture.frames if f.depth is not None and f.depth.world_from_camera is not None]
     if not maps:
@@ -194,8 +194,8 @@ def seen_points(
             "Evaluate without views, or give the RGB-D capture that the mesh was made from.",
         )
     seen = np.zeros(len(points), dtype=bool)
-    decoded = decode_ahead(maps, Decoder().depth)
-    for depth_map, (depth, camera) in track(zip(maps, decoded, strict=True), "Look what the views saw", len(maps)):
+    decoded = decode_usable(maps, Decoder().depth)
+    for depth_map, (depth, camera) in track(decoded, "Look what the views saw", len(maps)):
         left = np.flatnonzero(~seen)
         in_camera = transform_points(rigid_inverse(_pose(depth_map)), points[left].astype(np.float64))
         left, in_camera = left[in_camera[:, 2] > 0], in_camera[in_camera[:, 2] > 0]

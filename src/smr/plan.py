@@ -11,9 +11,11 @@ from jaxtyping import Float32
 
 from .arrays import cpu_threads
 from .captures.survey import Survey
+from .cleaning import check_settings as check_cleaning
 from .config import FusionConfig, PipelineConfig
 from .errors import SmrError
 from .records import Capture, Finding
+from .tsdf import check_settings as check_fusion
 from .tsdf.volume import BLOCK, BLOCK_VOXELS, free_bytes, volume_bytes
 
 READABLE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -66,19 +68,18 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
     larger, at a readable number; larger where the memory asks for it.
 
     Raises:
-        SmrError: There is no depth or no pose to fuse, or the voxel size that was asked for needs more memory than
-            there is; with the size that would fit.
+        SmrError: There is no depth or no pose to fuse, a setting means nothing, or the voxel size that was asked for
+            needs more memory than there is; with the size that would fit.
     """
     if not survey.depth_percentiles:
-        raise SmrError(
-            f"{capture.source} ({capture.format}) has no frame with depth and a pose, so there is nothing to fuse.",
-            "Use a capture with depth and poses; `smr inspect` says what each frame has.",
-        )
+        raise _nothing_to_fuse(survey, capture)
     _refuse_contradictions((*capture.findings, *survey.findings), config)
     wanted, reason = _voxel_size(survey)
     given = config.fusion.voxel_size
     if given is not None and not (math.isfinite(given) and given > 0):
         raise SmrError(f"--voxel-size is {given:g}.", f"Give metres, for example {wanted:g}.")
+    check_fusion(config.fusion)
+    check_cleaning(config.clean)  # now, not after the fusion
     voxel_size = wanted if given is None else given
     truncation = config.fusion.truncation
     budget = int(config.fusion.memory * 1e9) if config.fusion.memory is not None else free_bytes("cpu") // 2
@@ -118,6 +119,14 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
         frames=survey.frames,
         findings=tuple(findings),
     )
+
+
+def _nothing_to_fuse(survey: Survey, capture: Capture) -> SmrError:
+    cause = f"{capture.source} ({capture.format}) has no frame with depth and a pose that can be used."
+    severe = [f for severity in ("error", "warning") for f in survey.findings if f.severity == severity]
+    if not severe:
+        return SmrError(cause, "Use a capture with depth and poses; `smr inspect` says what each frame has.")
+    return SmrError(f"{cause} {severe[0].cause}", severe[0].cure)
 
 
 def _refuse_contradictions(findings: tuple[Finding, ...], config: PipelineConfig) -> None:

@@ -28,7 +28,7 @@ from . import (
     transforms_json,
     tum,
 )
-from .ahead import decode_ahead
+from .ahead import decode_ahead, decode_usable
 from .archive import ENDINGS, unpack
 from .checks import checked_capture, named
 from .decode import Decoder, decode_depth, decode_mask, decode_photo
@@ -45,6 +45,7 @@ __all__ = [
     "decode_depth",
     "decode_mask",
     "decode_photo",
+    "decode_usable",
     "read_capture",
     "survey",
 ]
@@ -116,6 +117,8 @@ def _folder(source: Path) -> tuple[Folder, tuple[Finding, ...]]:
     """The folder of a capture that is given as a folder, an archive, or a file that lists the others."""
     if source.is_dir():
         return Folder(source), ()
+    if source.is_symlink() and not source.exists():
+        raise SmrError(f"{source} is a link to what is not there, or to itself.", "Give the folder of a capture.")
     if not source.exists():
         raise SmrError(f"{source} is not there.", "Give the folder of a capture.")
     ending = source.suffix.lower()

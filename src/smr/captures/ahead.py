@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from ..errors import SmrError
+
+log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Decoded = TypeVar("Decoded")
 
@@ -32,3 +36,35 @@ def decode_ahead(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def decode_usable(
+    items: Sequence[Item], decode: Callable[[Item], Decoded], *, threads: int = 2, lookahead: int = 8
+) -> Iterator[tuple[Item, Decoded]]:
+    """Yield each item with `decode(item)`, in order, as `decode_ahead` does; items that cannot be decoded are left out.
+
+    A file can be damaged in its middle, which no look at its ends tells; one such frame must not cost the run. Each is
+    named in a warning.
+
+    Raises:
+        SmrError: More than half of the items cannot be decoded.
+    """
+
+    def attempt(item: Item) -> Decoded | SmrError:
+        try:
+            return decode(item)
+        except SmrError as error:
+            return error
+
+    lost: list[SmrError] = []
+    for item, decoded in zip(items, decode_ahead(items, attempt, threads=threads, lookahead=lookahead), strict=True):
+        if not isinstance(decoded, SmrError):
+            yield item, decoded
+            continue
+        lost.append(decoded)
+        log.warning("A frame is left out: %s", decoded.cause)
+        if 2 * len(lost) > len(items):
+            raise SmrError(
+                f"More than half of the {len(items)} frames cannot be used. The first of them: {lost[0].cause}",
+                lost[0].cure,
+            )

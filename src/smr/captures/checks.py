@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from ..config import CaptureConfig
 from ..errors import SmrError
@@ -17,6 +18,7 @@ from .consistency import fixed_pose
 from .images import is_whole, read_depth_image, read_photo
 from .poses import GROSS, SLIGHT, sound_rotations
 
+ASTRAY = 1000.0
 NAMED = 5
 """Frames named in a finding before it says how many more."""
 
@@ -80,10 +82,12 @@ def _repaired(frames: tuple[Frame, ...], pose_fix: str) -> tuple[Frame, ...]:
 
 def _broken(path: Path, *, depth: bool) -> str | None:
     """Why a file cannot be used; only a file that looks truncated is decoded to be sure."""
-    if is_whole(path):
-        return None
     if not os.path.exists(path):  # which, unlike Path.exists, also answers for impossible names
         return "missing"
+    if not os.path.isfile(path):  # a pipe would be waited for without end
+        return "no file"
+    if is_whole(path):
+        return None
     try:
         if depth:
             read_depth_image(path)
@@ -135,18 +139,27 @@ def _with_sound_poses(frames: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], tup
     first, off_first, mirrors_first = sound_rotations(first.astype(np.float64))
     last, off_last, mirrors_last = sound_rotations(last.astype(np.float64))
     off, mirrors = np.maximum(off_first, off_last), mirrors_first | mirrors_last
-    good = off < GROSS
+    astray = _astray(last[:, :3, 3], off < GROSS)
+    good = (off < GROSS) & ~astray
     kept = []
     for frame, ok, photo_pose, depth_pose in zip(frames, good, first, last, strict=True):
         if ok:
             photo = None if frame.photo is None else replace(frame.photo, world_from_camera=photo_pose)
             depth = None if frame.depth is None else replace(frame.depth, world_from_camera=depth_pose)
             kept.append(replace(frame, photo=photo, depth=depth))
-    return tuple(kept), _pose_findings(frames, sensors, off, mirrors)
+    return tuple(kept), _pose_findings(frames, sensors, off, mirrors, astray)
+
+
+def _astray(places: Float[np.ndarray, "N 3"], good: Bool[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
+    """Cameras a thousand times farther from the middle of all than is usual, and a kilometre at least."""
+    if not good.any():
+        return good
+    distance = np.linalg.norm(places - np.median(places[good], axis=0), axis=1)
+    return good & (distance > ASTRAY * max(float(np.median(distance[good])), 1.0))
 
 
 def _pose_findings(
-    frames: tuple[Frame, ...], sensors: list, off: np.ndarray, mirrors: np.ndarray
+    frames: tuple[Frame, ...], sensors: list, off: np.ndarray, mirrors: np.ndarray, astray: np.ndarray
 ) -> tuple[Finding, ...]:
     missing = np.array([any(sensor.world_from_camera is None for sensor in pair) for pair in sensors], dtype=bool)
     not_finite = ~np.isfinite(off) & ~missing & ~mirrors
@@ -161,6 +174,7 @@ def _pose_findings(
             "are left out",
         ),
         (gross, "have a pose whose 3 x 3 part is far from a rotation (scaled or sheared)", "are left out"),
+        (astray, "have a pose that lies kilometres from all others", "are left out"),
         (slight, f"have a pose whose rotation is off by up to {off[slight].max(initial=0):.2g}", "are orthonormalised"),
     )
     return tuple(

@@ -114,6 +114,8 @@ def read_text(path: Path) -> str:
         SmrError: It cannot be read, is too large, or is no text.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise SmrError(f"{path} is no ordinary file.", "Put the file itself there; pipes and folders are not read.")
         if path.stat().st_size > TEXT_LIMIT:
             raise SmrError(
                 f"{path} has {path.stat().st_size >> 20} MB of text.", "Split the capture; this is no sane size."

@@ -32,7 +32,14 @@ def damaged(path: Path, why: object) -> SmrError:
     return SmrError(f"{path} cannot be decoded: {why}.", "Copy or export the file again, or remove it and its frame.")
 
 
+def _refuse_pipe(path: Path) -> None:
+    """Folders, pipes and devices: to open a pipe is to wait without end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise damaged(path, "it is no ordinary file")
+
+
 def _open(path: Path) -> Image.Image:
+    _refuse_pipe(path)
     try:
         image = Image.open(path)
     except FileNotFoundError:
@@ -119,6 +126,7 @@ def image_size(path: Path) -> tuple[int, int]:
         SmrError: The file is missing or no image.
     """
     ending = path.suffix.lower()
+    _refuse_pipe(path)
     if ending == ".exr":
         return read_exr_size(path)
     if ending == ".npy":

@@ -60,7 +60,8 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
     if guessed and config.intrinsics is None:
         findings.append(
             Finding(
-                "note", f"{guessed} photos have no focal length in EXIF; {_GUESS} times the longer side is assumed."
+                "note",
+                f"{guessed} photos have no focal length of 35 mm film in EXIF; {_GUESS} × the longer side is taken.",
             )
         )
     return Capture(folder.root, FORMAT, tuple(frames), findings=tuple(findings))

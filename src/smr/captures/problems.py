@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 UNITS = (1.0, 100.0, 256.0, 1000.0, 5000.0, 10000.0, 65535.0)
 """Stored values of one metre that are tried where frames do not agree."""
+NEAREST, FARTHEST = 0.02, 100.0
+"""Metres between which the median of true depth lies. Farther away any two views seem to agree."""
 POSE_WORDS = {
     "opengl": "camera axes of OpenGL (x right, y up, z backward)",
     "world_to_camera": "world-to-camera matrices",
@@ -75,19 +77,20 @@ def scale_findings(capture: Capture, sample: Sample, seen: Survey) -> list[Findi
     scale = depth.scale if depth is not None else 1.0
     median = seen.depth_percentiles[2]
     pairs = list(sample.pairs)
-    units = [unit for unit in UNITS if abs(unit / scale - 1) > 1e-6]
+    factors = [scale / unit for unit in UNITS if abs(unit / scale - 1) > 1e-6]
+    factors = [factor for factor in factors if NEAREST < median * factor < FARTHEST]
     plain = agreement(pairs, _PLAIN)
-    best, score = best_hypothesis(pairs, [scale / unit for unit in units]) if plain < _SOUND else (_PLAIN, plain)
+    best, score = best_hypothesis(pairs, factors) if plain < _SOUND else (_PLAIN, plain)
     if score > max(plain + _BETTER, 1.15 * plain, _ENOUGH) and best != _PLAIN:
         return [_wrong_reading(best, scale, plain, score, median)]
-    if not 0.02 < median < 100:
+    if not NEAREST < median < FARTHEST:
         return [
             Finding(
                 "error",
-                f"Half of the depth is {'nearer' if median <= 0.02 else 'farther'} than {median:.4g} m "
+                f"Half of the depth is {'nearer' if median <= NEAREST else 'farther'} than {median:.4g} m "
                 f"(stored value / {scale:g}): the unit is likely wrong.",
-                f"Give --depth-scale; 1000 times {'farther' if median <= 0.02 else 'nearer'} would be "
-                f"--depth-scale {scale / 1000 if median <= 0.02 else scale * 1000:g}.",
+                f"Give --depth-scale; 1000 times {'farther' if median <= NEAREST else 'nearer'} would be "
+                f"--depth-scale {scale / 1000 if median <= NEAREST else scale * 1000:g}.",
             )
         ]
     if pairs and plain < _LITTLE:
@@ -110,7 +113,7 @@ def _wrong_reading(best: Hypothesis, scale: float, plain: float, score: float, m
         times = max(best.scale, 1 / best.scale)
         causes.append(
             f"the depth scale looks wrong: with {scale:g}, half of the depth is nearer than {median:.4g} m, "
-            f"{times:g} times too {side}; {unit:g} would agree"
+            f"{round(times, 2):g} times too {side}; {unit:g} would agree"
         )
         cures.append(f"--depth-scale {unit:g}")
     if best.pose_fix != "none":
@@ -128,14 +131,14 @@ def frame_findings(looks: Iterable[Look], seen: Survey, depth_scale: float) -> l
     """What single frames, their depth and their colour show."""
     looks = tuple(looks)
     found: list[Finding] = []
-    broken = [look for look in looks if look.error is not None]
+    broken = {look.name: look.error for look in looks if look.error is not None}
     if broken:
+        first, everything = next(iter(broken.values())), len(broken) == len(looks)
         found.append(
             Finding(
-                "warning",
-                f"{len(broken)} of {len(looks)} sampled frames cannot be decoded: "
-                f"{named([look.name for look in broken])}. {broken[0].error}",
-                "Copy or export these frames again, or remove them.",
+                "error" if everything else "warning",
+                f"{len(broken)} of {len(looks)} sampled frames cannot be decoded: {named(list(broken))}. {first.cause}",
+                first.cure if everything else "Copy or export these frames again, or remove them; they are left out.",
             )
         )
     found += _depth_findings([look for look in looks if look.bits], seen, depth_scale)

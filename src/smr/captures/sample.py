@@ -47,7 +47,7 @@ class Look:
     grey: Float32[np.ndarray, "h w"] | None = None
     photo: Photo | None = None
     edges: EdgePair | None = None
-    error: str | None = None
+    error: SmrError | None = None
     """Why the frame could not be decoded."""
 
 
@@ -91,7 +91,7 @@ def _look(frame: Frame, decoder: Decoder, rng: np.random.Generator, *, closely: 
         depth = _look_at_depth(frame, decoder, rng, closely)
         return depth if not closely or frame.photo is None else _look_at_photo(frame.photo, decoder, depth)
     except SmrError as error:
-        return Look(frame.name, error=error.cause)
+        return Look(frame.name, error=error)
 
 
 def _look_at_depth(frame: Frame, decoder: Decoder, rng: np.random.Generator, closely: bool) -> Look:

@@ -85,7 +85,7 @@ def _camera(folder: Folder, example: Path) -> tuple[Camera, Path, tuple[Finding,
 
 def _pose(folder: Folder, path: Path | None) -> Float[np.ndarray, "4 4"] | None:
     """A pose file's matrix; one that is missing, or has too few numbers, is None."""
-    if path is None:
+    if path is None or not path.is_file():
         return None
     try:
         numbers = np.array(path.read_text().split(), dtype=np.float64)

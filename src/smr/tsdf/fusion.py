@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from ..arrays import cpu_threads, launch_chunked
-from ..captures import Decoder, decode_ahead
+from ..captures import Decoder, decode_usable
 from ..config import FusionConfig
 from ..errors import SmrError
 from ..progress import Track, untracked
@@ -26,20 +26,24 @@ from .volume import BLOCK, Volume
 
 REACH_VOXELS = 3.0
 """Blocks are made up to here before and behind a surface: beyond the square root of 3, so that no cell is cut off."""
+MOST_TRUNCATION = 100
+MOST_OBSERVATIONS = 15
+"""A voxel counts its observations in four bits."""
 
 
 def fuse(capture: Capture, config: FusionConfig, *, device: str, track: Track = untracked) -> Volume:
     """Fuse a capture's depth maps, and the colours of its photos, into a signed distance field.
 
     Args:
-        capture: Frames; those without a depth map or its pose are passed over.
+        capture: Frames; those without a depth map or its pose are passed over, and those whose files cannot be
+            decoded, with a warning.
         config: `voxel_size` and `depth_max` must be given.
         device: A Warp device: `cpu` or `cuda:N`.
         track: Progress.
 
     Raises:
-        SmrError: No frame has depth and a pose, a file cannot be read, the volume does not fit into the memory, or a
-            camera lies absurdly far from the first.
+        SmrError: No frame has depth and a pose, more than half of the frames cannot be decoded, the volume does not
+            fit into the memory, or a camera lies absurdly far from the first.
         ValueError: The configuration has no voxel size or no largest depth.
     """
     frames = [f for f in capture.frames if f.depth is not None and f.depth.world_from_camera is not None]
@@ -49,8 +53,37 @@ def fuse(capture: Capture, config: FusionConfig, *, device: str, track: Track = 
             "Fusion needs RGB-D frames with known poses; `smr inspect` shows what the capture has.",
         )
     decoder = Decoder()
-    images = decode_ahead(frames, lambda frame: _decode(frame, decoder), threads=cpu_threads())
-    return fuse_images(images, config, device=device, track=track, total=len(frames))
+    decoded = decode_usable(frames, lambda frame: _decode(frame, decoder), threads=cpu_threads())
+    return fuse_images((image for _, image in decoded), config, device=device, track=track, total=len(frames))
+
+
+def check_settings(config: FusionConfig) -> None:
+    """Refuse settings that mean nothing.
+
+    Raises:
+        SmrError: Names the option and its value.
+    """
+    for name in ("voxel_size", "depth_max", "memory", "weight_limit"):
+        value = getattr(config, name)
+        if value is not None and not 0 < value < np.inf:
+            raise SmrError(f"--{name.replace('_', '-')} is {value:g}.", "Give a positive number, or leave it out.")
+    for name in ("depth_min", "noise"):
+        value = getattr(config, name)
+        if value is not None and not 0 <= value < np.inf:
+            raise SmrError(f"--{name.replace('_', '-')} is {value:g}.", "Give 0 or more, in metres, or leave it out.")
+    if config.depth_max is not None and config.depth_max <= config.depth_min:
+        raise SmrError(
+            f"--depth-max is {config.depth_max:g} m and --depth-min {config.depth_min:g} m: no depth lies between.",
+            "Give a larger --depth-max, or a smaller --depth-min.",
+        )
+    if not 1 <= config.truncation <= MOST_TRUNCATION:
+        raise SmrError(
+            f"--truncation is {config.truncation:g} voxels.", f"Give 1 to {MOST_TRUNCATION}; 3 to 5 suit most sensors."
+        )
+    if not 1 <= config.min_observations <= MOST_OBSERVATIONS:
+        raise SmrError(
+            f"--min-observations is {config.min_observations}.", f"Give 1 to {MOST_OBSERVATIONS}: no more are counted."
+        )
 
 
 def _decode(frame: Frame, decoder: Decoder) -> DepthImage:
@@ -82,9 +115,11 @@ def fuse_images(
         total: Number of frames where `frames` has no length; for the progress and for estimates of memory.
 
     Raises:
-        SmrError: The volume does not fit into the memory, or a camera lies absurdly far from the first.
+        SmrError: A setting means nothing, the volume does not fit into the memory, or a camera lies absurdly far from
+            the first.
         ValueError: The configuration has no voxel size or no largest depth.
     """
+    check_settings(config)
     if total is None and isinstance(frames, Sized):
         total = len(frames)
     fusion: _Fusion | None = None

@@ -62,8 +62,7 @@ class GrowingVolume:
         raise SmrError(
             f"The volume takes {needed:.3g} GB after {frames} of {total} frames at a voxel size of {self.voxel:g} m; "
             f"{self.budget / 1e9:.3g} GB may be used.",
-            f"Use --fusion.voxel-size {_round_up(fits):g} or larger, a smaller --fusion.depth-max, "
-            "or allow more with --fusion.memory.",
+            f"Use --voxel-size {_round_up(fits):g} or larger, a smaller --depth-max, or allow more with --memory.",
         )
 
     def _lengthen(self, name: str, capacity: int) -> None:

@@ -142,7 +142,7 @@ def _check_reach(poses: Float[np.ndarray, "n 4 4"], voxel: float, depth_max: flo
     if not farthest < reach:
         raise SmrError(
             f"A camera is {farthest:.3g} m away from the first one; a voxel size of {voxel:g} m reaches {reach:.3g} m.",
-            "Check the poses and their unit (metres), or use a larger --fusion.voxel-size.",
+            "Check the poses and their unit (metres), or use a larger --voxel-size.",
         )
 
 
