@@ -195,6 +195,16 @@ def test_the_same_mesh_gives_the_same_bytes():
     assert a.face_uvs.tobytes() == b.face_uvs.tobytes()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
+    mesh = heightfield(40)
+    expected = unwrap(mesh, size=512)
+    monkeypatch.setattr("smr.arrays.cpu_threads", lambda: threads)
+    atlas = unwrap(mesh, size=512)
+    assert atlas.uvs.tobytes() == expected.uvs.tobytes()
+    assert atlas.face_uvs.tobytes() == expected.face_uvs.tobytes()
+
+
 def test_a_turned_mesh_unwraps_alike():
     mesh = mesh_of(SHAPES["torus"])
     turn = trimesh.transformations.rotation_matrix(0.7, [1, 2, 3])[:3, :3]

@@ -2,15 +2,19 @@ import numpy as np
 import pytest
 import trimesh
 import warp as wp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smr.arrays import launch_chunked, resolve_device
-from smr.mesh.unwrap.charts import cluster, straighten
+from smr.mesh.unwrap.charts import cluster
 from smr.mesh.unwrap.check import faulty_charts, planar_charts
+from smr.mesh.unwrap.deal import PILES, deal
 from smr.mesh.unwrap.flatten import flatten, relax, singular_values
 from smr.mesh.unwrap.grid import choose_grid
 from smr.mesh.unwrap.outlines import turn_upright
 from smr.mesh.unwrap.pack import _rasterise, apply, pack
-from smr.mesh.unwrap.surface import build_surface, cut_charts, twin_edges
+from smr.mesh.unwrap.straighten import straighten
+from smr.mesh.unwrap.surface import build_surface, cut_charts, part_of, twin_edges
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +62,9 @@ def test_triangles_laid_flat_keep_their_lengths():
 def test_a_cube_falls_into_its_six_sides():
     surface = as_surface(trimesh.creation.box().subdivide().subdivide())
     n = len(surface.faces)
-    labels = cluster(surface, np.zeros(n, np.int32), np.full(n, 0.9), np.full(n, np.inf), surface.normals)
+    labels = cluster(
+        surface, np.zeros(n, np.int32), np.zeros(n, np.int32), np.full(n, 0.9), np.full(n, np.inf), surface.normals
+    )
     assert len(np.unique(labels)) == 6
     for label in np.unique(labels):
         assert np.ptp(surface.normals[labels == label], axis=0).max() < 1e-9
@@ -69,9 +75,68 @@ def test_no_cluster_passes_the_largest_area_or_leaves_its_label():
     surface = as_surface(trimesh.creation.icosphere(3))
     n = len(surface.faces)
     parents = (np.arange(n) % 2).astype(np.int32)
-    labels = cluster(surface, parents, np.full(n, 0.2), np.full(n, 9.0), surface.normals)
+    labels = cluster(surface, parents, np.zeros(n, np.int32), np.full(n, 0.2), np.full(n, 9.0), surface.normals)
     assert np.bincount(labels, surface.areas).max() <= 9.0
     np.testing.assert_array_equal(parents[labels], parents)
+
+
+def test_piles_of_labels_do_not_change_their_clusters():
+    surface = as_surface(trimesh.creation.icosphere(3))
+    parents = (np.arange(len(surface.faces)) // 100).astype(np.int32)
+    n, limit, largest = len(parents), np.full(len(parents), 0.5), np.full(len(parents), 5.0)
+    together = cluster(surface, parents, np.zeros(n, np.int32), limit, largest, surface.normals)
+    apart = cluster(surface, parents, parents, limit, largest, surface.normals)
+    np.testing.assert_array_equal(apart, together)
+
+
+def straighten_in_numpy(surface, labels, rounds=6):
+    across = surface.twins // 3
+    there = (surface.twins >= 0) & (labels[across] >= 0) & (labels >= 0)[:, None]
+    labels = labels.copy()
+    faces = np.arange(len(labels))
+    for turn in range(rounds):
+        around = np.where(there, labels[across], -1)
+        own = (surface.lengths * (around == labels[:, None])).sum(axis=1)
+        gain = np.stack([(surface.lengths * (around == around[:, [k]])).sum(axis=1) - own for k in range(3)], axis=1)
+        gain[(around < 0) | (around == labels[:, None])] = -1.0
+        best = gain.argmax(axis=1)
+        most = gain[faces, best]
+        rival = np.where(there, most[across], -1.0).max(axis=1)
+        lead = (most > 1e-9) & ((most > rival) | ((most == rival) & (faces % 2 == turn % 2)))
+        labels[lead] = around[faces, best][lead]
+    return labels
+
+
+def test_straightening_is_its_numpy_twin():
+    ball = trimesh.creation.icosphere(4)
+    ball.vertices += np.random.default_rng(0).normal(size=ball.vertices.shape) * 0.003
+    surface = as_surface(ball)
+    labels = np.random.default_rng(1).integers(-1, 4, len(surface.faces)).astype(np.int32)
+    result = straighten(surface, labels)
+    np.testing.assert_array_equal(result, straighten_in_numpy(surface, labels))
+    assert (result != labels).sum() > 1000
+
+
+@given(st.lists(st.integers(0, 50), max_size=300))
+def test_each_chart_is_dealt_once_to_piles_of_even_size(sizes):
+    dealt = deal(np.array(sizes, np.int64))
+    np.testing.assert_array_equal(np.sort(dealt[dealt >= 0]), np.arange(len(sizes)))
+    if sizes:
+        piles = dealt.reshape(min(PILES, len(sizes)), -1)
+        assert np.ptp((piles >= 0).sum(axis=1)) <= 1
+        totals = np.append(sizes, 0)[piles].sum(axis=1)
+        assert np.ptp(totals) <= max(sizes)
+
+
+def test_a_part_has_the_twins_that_it_holds():
+    surface = as_surface(trimesh.creation.icosphere(2))
+    chosen = np.random.default_rng(0).permutation(len(surface.faces))[:200]
+    part = part_of(surface, chosen)
+    face, k = np.nonzero(part.twins >= 0)
+    twin = part.twins[face, k]
+    np.testing.assert_array_equal(3 * chosen[twin // 3] + twin % 3, surface.twins[chosen[face], k])
+    inside = (surface.twins[chosen] >= 0) & np.isin(surface.twins[chosen] // 3, chosen)
+    np.testing.assert_array_equal(part.twins >= 0, inside)
 
 
 def test_a_rolled_sheet_unrolls_without_stretch():

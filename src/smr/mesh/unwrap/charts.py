@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 from jaxtyping import Float64, Int32
 
+from ...arrays import launch_chunked
 from .surface import Surface
 
 WORK_PER_EDGE = 64
@@ -26,6 +27,7 @@ ROUND_POWER = wp.constant(1.0)
 def cluster(
     surface: Surface,
     labels: Int32[np.ndarray, " F"],
+    piles: Int32[np.ndarray, " F"],
     limit: Float64[np.ndarray, " F"],
     largest: Float64[np.ndarray, " F"],
     normals: Float64[np.ndarray, "F 3"],
@@ -34,7 +36,8 @@ def cluster(
 
     Args:
         surface: The mesh.
-        labels: Only faces of the same label are merged; -1 is left alone.
+        labels: Only faces of the same label are merged.
+        piles: Ascending numbers of the groups that are worked on in parallel; a label's faces are all in one.
         limit: Least mean cosine between a part's normals and those of the chart that it joins; the same for all faces
             of a label.
         largest: Largest area of a chart; the same for all faces of a label.
@@ -45,14 +48,17 @@ def cluster(
     """
     n = len(labels)
     across = surface.twins // 3
-    joined = (surface.twins >= 0) & (labels[across] == labels[:, None]) & (labels >= 0)[:, None]
+    joined = (surface.twins >= 0) & (labels[across] == labels[:, None])
     area = np.maximum(surface.areas, 1e-12)
     weighted = normals * area[:, None]
     target = np.where(joined, across, -1).astype(np.int32).ravel()
-    edges = int(joined.sum())
-    capacity = max(64, 5 * edges)
-    root = np.arange(n, dtype=np.int32)
+    pile_faces = np.searchsorted(piles, np.arange(int(piles[-1]) + 2)).astype(np.int32)
+    edges = np.add.reduceat(joined.sum(axis=1), pile_faces[:-1])
+    pile_heap = np.concatenate([[0], np.cumsum(np.maximum(64, 5 * edges))]).astype(np.int32)
     arrays = [
+        wp.array(pile_faces, dtype=wp.int32, device="cpu"),
+        wp.array(pile_heap, dtype=wp.int32, device="cpu"),
+        wp.array(WORK_PER_EDGE * np.maximum(edges, 1), dtype=wp.int64, device="cpu"),
         wp.array(target, dtype=wp.int32, device="cpu"),
         wp.array(np.maximum(surface.lengths.ravel(), 1e-9), dtype=wp.float64, device="cpu"),
         wp.array(limit, dtype=wp.float64, device="cpu"),
@@ -68,36 +74,14 @@ def cluster(
         wp.zeros(n, dtype=wp.int32, device="cpu"),  # merges that a cluster has seen
         wp.zeros(n, dtype=wp.int32, device="cpu"),  # which union last met this cluster
         wp.zeros(n, dtype=wp.int32, device="cpu"),  # by which edge
-        wp.zeros(capacity, dtype=wp.vec4d, device="cpu"),
+        wp.empty(int(pile_heap[-1]), dtype=wp.vec4d, device="cpu"),
         wp.zeros(n, dtype=wp.int32, device="cpu"),  # first edge of the list
     ]
-    out = wp.array(root, dtype=wp.int32, device="cpu")
-    wp.launch(_merge, dim=1, inputs=[*arrays, wp.int64(WORK_PER_EDGE * max(edges, 1)), *scratch, out], device="cpu")
+    out = wp.array(np.arange(n, dtype=np.int32), dtype=wp.int32, device="cpu")
+    launch_chunked(
+        _merge, len(edges), [*arrays, *scratch], outputs=[out], device="cpu", chunks=len(edges)
+    )  # each pile is a serial program
     return out.numpy()
-
-
-def straighten(surface: Surface, labels: Int32[np.ndarray, " F"], rounds: int = 6) -> Int32[np.ndarray, " F"]:
-    """Hand faces over to the neighbouring chart where that shortens the border between the two."""
-    across = surface.twins // 3
-    there = (surface.twins >= 0) & (labels[across] >= 0) & (labels >= 0)[:, None]
-    labels = labels.copy()
-    faces = np.arange(len(labels))
-    for turn in range(rounds):
-        around = np.where(there, labels[across], -1)
-        own = (surface.lengths * (around == labels[:, None])).sum(axis=1)
-        gain = np.zeros(around.shape)
-        for k in range(3):
-            gain[:, k] = (surface.lengths * (around == around[:, k : k + 1])).sum(axis=1) - own
-        gain[(around < 0) | (around == labels[:, None])] = -1.0
-        best = gain.argmax(axis=1)
-        # Neighbours do not change in the same round: only those that gain more than all around them.
-        most = gain[faces, best]
-        rival = np.where(there, most[across], -1.0).max(axis=1)
-        lead = (most > 1e-9) & ((most > rival) | ((most == rival) & (faces % 2 == turn % 2)))
-        if not lead.any():
-            break
-        labels[lead] = around[faces, best][lead]
-    return labels
 
 
 def smooth_normals(surface: Surface, rounds: int) -> Float64[np.ndarray, "F 3"]:
@@ -123,34 +107,34 @@ def _before(a: wp.vec4d, b: wp.vec4d):
 
 @wp.func
 @no_type_check
-def _sift_down(heap: wp.array(dtype=wp.vec4d), start: wp.int32, size: wp.int32):
-    entry = heap[start]
+def _sift_down(heap: wp.array(dtype=wp.vec4d), at: wp.int32, start: wp.int32, size: wp.int32):
+    entry = heap[at + start]
     hole = wp.int32(start)
     child = wp.int32(2 * start + 1)
     while child < size:
         if child + 1 < size:  # noqa: SIM102 (Warp evaluates both sides of `and`)
-            if _before(heap[child + 1], heap[child]):
+            if _before(heap[at + child + 1], heap[at + child]):
                 child = child + 1
-        if not _before(heap[child], entry):
+        if not _before(heap[at + child], entry):
             break
-        heap[hole] = heap[child]
+        heap[at + hole] = heap[at + child]
         hole = wp.int32(child)
         child = 2 * hole + 1
-    heap[hole] = entry
+    heap[at + hole] = entry
 
 
 @wp.func
 @no_type_check
-def _sift_up(heap: wp.array(dtype=wp.vec4d), start: wp.int32):
-    entry = heap[start]
+def _sift_up(heap: wp.array(dtype=wp.vec4d), at: wp.int32, start: wp.int32):
+    entry = heap[at + start]
     hole = wp.int32(start)
     while hole > 0:
         above = (hole - 1) // 2
-        if not _before(entry, heap[above]):
+        if not _before(entry, heap[at + above]):
             break
-        heap[hole] = heap[above]
+        heap[at + hole] = heap[at + above]
         hole = wp.int32(above)
-    heap[hole] = entry
+    heap[at + hole] = entry
 
 
 @wp.func
@@ -194,23 +178,25 @@ def _union_cost(
 
 @wp.func
 @no_type_check
-def _heapify(heap: wp.array(dtype=wp.vec4d), size: wp.int32):
+def _heapify(heap: wp.array(dtype=wp.vec4d), at: wp.int32, size: wp.int32):
     start = size // 2 - 1
     while start >= 0:
-        _sift_down(heap, start, size)
+        _sift_down(heap, at, start, size)
         start = start - 1
 
 
 @wp.func
 @no_type_check
 def _link(
+    begin: wp.int32,
+    end: wp.int32,
     target: wp.array(dtype=wp.int32),
     following: wp.array(dtype=wp.int32),
     first: wp.array(dtype=wp.int32),
     last: wp.array(dtype=wp.int32),
 ):
     """Make the list of each face's outgoing edges."""
-    for f in range(first.shape[0]):
+    for f in range(begin, end):
         first[f] = -1
         for k in range(3):
             e = 3 * f + k
@@ -288,6 +274,7 @@ def _tidy(
 @no_type_check
 def _drop_stale(
     heap: wp.array(dtype=wp.vec4d),
+    at: wp.int32,
     size: wp.int32,
     target: wp.array(dtype=wp.int32),
     root: wp.array(dtype=wp.int32),
@@ -297,19 +284,23 @@ def _drop_stale(
     """Keep the entries that still hold; return how many."""
     kept = wp.int32(0)
     for i in range(size):
-        old = heap[i]
+        old = heap[at + i]
         edge = wp.int32(old[1])
         other = _find(root, target[edge])
         if wp.float64(stamp[edge]) == old[2] and wp.float64(version[other]) == old[3]:
-            heap[kept] = old
+            heap[at + kept] = old
             kept = kept + 1
-    _heapify(heap, kept)
+    _heapify(heap, at, kept)
     return kept
 
 
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _merge(
+    base: int,
+    pile_faces: wp.array(dtype=wp.int32),
+    pile_heap: wp.array(dtype=wp.int32),
+    budget: wp.array(dtype=wp.int64),
     target: wp.array(dtype=wp.int32),
     length: wp.array(dtype=wp.float64),
     limit: wp.array(dtype=wp.float64),
@@ -317,7 +308,6 @@ def _merge(
     area: wp.array(dtype=wp.float64),
     border: wp.array(dtype=wp.float64),
     normal: wp.array(dtype=wp.vec3d),
-    budget: wp.int64,
     following: wp.array(dtype=wp.int32),
     last: wp.array(dtype=wp.int32),
     stamp: wp.array(dtype=wp.int32),
@@ -328,10 +318,15 @@ def _merge(
     first: wp.array(dtype=wp.int32),
     root: wp.array(dtype=wp.int32),
 ):
-    # A serial program: launch with dim=1. `first`, `last` and `following` are each cluster's list of outgoing edges.
-    _link(target, following, first, last)
+    # A serial program for each pile. `first`, `last` and `following` are each cluster's list of outgoing edges.
+    pile = base + wp.tid()
+    begin = pile_faces[pile]
+    end = pile_faces[pile + 1]
+    at = pile_heap[pile]
+    capacity = pile_heap[pile + 1] - at
+    _link(begin, end, target, following, first, last)
     size = wp.int32(0)
-    for e in range(target.shape[0]):
+    for e in range(3 * begin, 3 * end):
         f = e // 3
         t = target[e]
         if f < t:
@@ -339,16 +334,16 @@ def _merge(
                 area[f], area[t], normal[f], normal[t], border[f], border[t], length[e], limit[f], largest[f]
             )
             if c >= wp.float64(0.0):
-                heap[size] = wp.vec4d(c, wp.float64(e), wp.float64(0.0), wp.float64(0.0))
+                heap[at + size] = wp.vec4d(c, wp.float64(e), wp.float64(0.0), wp.float64(0.0))
                 size = size + 1
-    _heapify(heap, size)
+    _heapify(heap, at, size)
     work = wp.int64(0)
     unions = wp.int32(0)
-    while size > 0 and work < budget:
-        top = heap[0]
+    while size > 0 and work < budget[pile]:
+        top = heap[at]
         size = size - 1
-        heap[0] = heap[size]
-        _sift_down(heap, 0, size)
+        heap[at] = heap[at + size]
+        _sift_down(heap, at, 0, size)
         work = work + wp.int64(1)
         e = wp.int32(top[1])
         a = _find(root, e // 3)
@@ -370,13 +365,13 @@ def _merge(
             c = _union_cost(
                 area[a], area[t], normal[a], normal[t], border[a], border[t], length[edge], limit[a], largest[a]
             )
-            if size == heap.shape[0]:
-                size = _drop_stale(heap, size, target, root, stamp, version)
-                work = work + wp.int64(heap.shape[0] // 8)
-            if c >= wp.float64(0.0) and size < heap.shape[0]:
-                heap[size] = wp.vec4d(c, wp.float64(edge), wp.float64(stamp[edge]), wp.float64(version[t]))
+            if size == capacity:
+                size = _drop_stale(heap, at, size, target, root, stamp, version)
+                work = work + wp.int64(capacity // 8)
+            if c >= wp.float64(0.0) and size < capacity:
+                heap[at + size] = wp.vec4d(c, wp.float64(edge), wp.float64(stamp[edge]), wp.float64(version[t]))
                 size = size + 1
-                _sift_up(heap, size - 1)
+                _sift_up(heap, at, size - 1)
             edge = following[edge]
-    for f in range(root.shape[0]):
+    for f in range(begin, end):
         root[f] = _find(root, f)

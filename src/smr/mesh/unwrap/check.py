@@ -16,6 +16,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ...arrays import launch_chunked
+from .deal import PILES, deal
 from .flatten import singular_values
 from .surface import Cut
 
@@ -109,7 +110,9 @@ def _overlapping(cut: Cut, uv: Float64[np.ndarray, "U 2"], skip: Bool[np.ndarray
         return wp.array(values.astype(np.int32), dtype=wp.int32, device="cpu")
 
     faulty = ints(skip)
+    dealt = deal(np.diff(face_start))
     inputs = [
+        ints(dealt),
         wp.array(uv, dtype=wp.vec2d, device="cpu"),
         *(ints(part) for part in (start, end, border_start)),
         wp.array(cell, dtype=wp.float64, device="cpu"),
@@ -126,7 +129,7 @@ def _overlapping(cut: Cut, uv: Float64[np.ndarray, "U 2"], skip: Bool[np.ndarray
         ints(raster_start),
         wp.zeros(int(raster_start[-1]), dtype=wp.int8, device="cpu"),
     ]
-    launch_chunked(_find_overlaps, cut.count, inputs, outputs=[faulty], device="cpu")
+    launch_chunked(_find_overlaps, len(dealt), inputs, outputs=[faulty], device="cpu", chunks=PILES)
     return faulty.numpy() > 0
 
 
@@ -201,6 +204,7 @@ def _border_crosses(
 @no_type_check
 def _find_overlaps(
     base: int,
+    dealt: wp.array(dtype=wp.int32),
     uv: wp.array(dtype=wp.vec2d),
     start: wp.array(dtype=wp.int32),
     end: wp.array(dtype=wp.int32),
@@ -220,7 +224,9 @@ def _find_overlaps(
     raster: wp.array(dtype=wp.int8),
     faulty: wp.array(dtype=wp.int32),
 ):
-    chart = base + wp.tid()
+    chart = dealt[base + wp.tid()]
+    if chart < 0:
+        return
     if faulty[chart] != 0 or face_start[chart + 1] - face_start[chart] < 2:
         return
     if _border_crosses(chart, uv, start, end, border_start, cell, table_start, table, node_start, nodes) != 0:

@@ -17,6 +17,7 @@ from scipy.sparse import coo_matrix, identity
 from scipy.sparse.linalg import splu
 
 from ...arrays import launch_chunked
+from .deal import PILES, deal
 from .surface import Cut, Surface, triangle_areas
 
 RIGID_STEPS = 6
@@ -24,6 +25,9 @@ SWEEPS = 30
 HIGH_POWER = wp.constant(5)
 GOOD_ENERGY = wp.constant(4.0)
 """Energy of a triangle that is stretched by at most about 1.7; 3 is that of none."""
+
+REST = wp.constant(wp.float64(0.999))
+"""A vertex whose energy falls by less than to this part of it rests until a neighbour moves."""
 
 
 def flatten(
@@ -135,7 +139,10 @@ def relax(flat: Float64[np.ndarray, "G 3 2"], cut: Cut, uv: Float64[np.ndarray, 
         for part in (vertex_order, vertex_start, corners, corner_start, face_order, face_start, cut.faces.ravel())
     ]
     inverse = wp.array(inverse_edges(flat), dtype=wp.mat22d, device="cpu")
-    launch_chunked(_relax, cut.count, [*ints, inverse, SWEEPS], outputs=[placed], device="cpu")
+    dealt = wp.array(deal(np.diff(face_start)), dtype=wp.int32, device="cpu")
+    scratch = [wp.zeros(len(uv), dtype=wp.float64, device="cpu"), wp.zeros(len(uv), dtype=wp.bool, device="cpu")]
+    inputs = [dealt, *ints, inverse, SWEEPS, *scratch]
+    launch_chunked(_relax, len(dealt), inputs, outputs=[placed], device="cpu", chunks=PILES)
     return placed.numpy()
 
 
@@ -255,6 +262,7 @@ def _newton_step(
 @no_type_check
 def _relax(
     base: int,
+    dealt: wp.array(dtype=wp.int32),
     vertex_order: wp.array(dtype=wp.int32),
     vertex_start: wp.array(dtype=wp.int32),
     corners: wp.array(dtype=wp.int32),
@@ -264,13 +272,18 @@ def _relax(
     faces: wp.array(dtype=wp.int32),
     inverse: wp.array(dtype=wp.mat22d),
     sweeps: int,
+    energy: wp.array(dtype=wp.float64),
+    resting: wp.array(dtype=wp.bool),
     uv: wp.array(dtype=wp.vec2d),
 ):
-    chart = base + wp.tid()
+    chart = dealt[base + wp.tid()]
+    if chart < 0:
+        return
     if face_start[chart + 1] - face_start[chart] < 2:
         return
     before = wp.float64(-1.0)
     power = wp.int32(1)
+    fresh = wp.bool(True)  # visit all vertices: the energy is another one than in the last sweep
     for _sweep in range(sweeps):
         least = wp.float64(1.0)
         worst = wp.float64(0.0)
@@ -283,25 +296,34 @@ def _relax(
         total = wp.float64(0.0)
         for i in range(vertex_start[chart], vertex_start[chart + 1]):
             v = vertex_order[i]
-            old = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
-            step = _newton_step(v, soft, power, corners, corner_start, faces, inverse, uv)
-            here = uv[v]
-            best = wp.float64(old)
-            for _try in range(6):
-                uv[v] = here + step
-                new = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
-                if new < old:
-                    best = wp.float64(new)
-                    break
-                step = step * wp.float64(0.5)
-            if best >= old:
-                uv[v] = here
-            total = total + best
+            if fresh or not resting[v]:
+                old = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
+                step = _newton_step(v, soft, power, corners, corner_start, faces, inverse, uv)
+                here = uv[v]
+                best = wp.float64(old)
+                for _try in range(6):
+                    uv[v] = here + step
+                    new = _energy_around(v, soft, power, corners, corner_start, faces, inverse, uv)
+                    if new < old:
+                        best = wp.float64(new)
+                        break
+                    step = step * wp.float64(0.5)
+                if best >= old:
+                    uv[v] = here
+                energy[v] = best
+                resting[v] = best > REST * old
+                if not resting[v]:
+                    for c in range(corner_start[v], corner_start[v + 1]):
+                        for k in range(3):
+                            resting[faces[corners[c] // 3 * 3 + k]] = False
+            total = total + energy[v]
+        fresh = folded < wp.float64(0.0)
         if folded == wp.float64(0.0) and before >= wp.float64(0.0) and total > wp.float64(0.999) * before:
             if power > 1 or worst < wp.float64(GOOD_ENERGY):
                 break
             power = wp.int32(HIGH_POWER)
             total = wp.float64(-1.0)
+            fresh = wp.bool(True)
         before = wp.float64(total)
         if folded < wp.float64(0.0):
             before = wp.float64(-1.0)

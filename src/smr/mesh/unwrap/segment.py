@@ -8,11 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Complex128, Float64, Int32, Int64
 
 from ...progress import Track
-from .charts import cluster, smooth_normals, straighten
+from .charts import cluster, smooth_normals
 from .check import faulty_charts, planar_charts
+from .deal import PILES, deal
 from .flatten import flatten
 from .outlines import turn_upright
-from .surface import Cut, Surface, cut_charts
+from .straighten import straighten
+from .surface import Cut, Surface, cut_charts, part_of
 from .trim import trim, true_to_size, unwieldy
 
 CONES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -54,9 +56,12 @@ def segment(surface: Surface, track: Track) -> tuple[Int32[np.ndarray, " F"], Fl
     todo = np.arange(len(surface.faces))
     parents = np.zeros(len(todo), np.int32)
     for turn in track(range(GROW_ROUNDS), "growing charts"):
-        if len(todo) == 0:
+        before = len(todo)
+        if before == 0:
             break
         todo, parents = _grow(surface, layout, todo, parents, turn, normals)
+        if len(todo) == before and turn > len(CONES):
+            break
     layout.place(todo, np.arange(len(todo)), surface.flat[todo])  # a triangle alone always lies flat
     labels = trim(surface, layout.labels, layout.corners)
     layout.next_label = 0
@@ -76,13 +81,17 @@ def _grow(
     normals: Float64[np.ndarray, "F 3"],
 ) -> tuple[Int64[np.ndarray, " H"], Int32[np.ndarray, " H"]]:
     """Cluster the faces inside their parent charts, keep the charts that lie flat; return the faces of the others."""
-    labels = np.full(len(layout.labels), -1, np.int32)
-    labels[todo] = parents
-    largest = np.full(len(labels), np.inf)
+    todo, parents, piles = _pile_up(todo, parents)
+    part = part_of(surface, todo)
+    largest = np.full(len(todo), np.inf)
     if turn > 0:
-        largest[todo] = PART * np.bincount(parents, surface.areas[todo])[parents]
-    cone = CONES[min(turn, len(CONES) - 1)]
-    labels = straighten(surface, cluster(surface, labels, np.full(len(labels), cone), largest, normals))
+        largest = PART * np.bincount(parents, part.areas)[parents]
+    limit = np.full(len(todo), CONES[min(turn, len(CONES) - 1)])
+    labels = np.full(len(layout.labels), -1, np.int32)
+    own = cluster(part, parents, piles, limit, largest, normals[todo])
+    if turn < len(CONES):  # later on it would undo the split of a few faces
+        own = straighten(part, own)
+    labels[todo] = own
     cut = cut_charts(surface.twins, labels, todo)
     planar = planar_charts(cut)[cut.charts]
     left, left_charts = todo[~planar], cut.charts[~planar]
@@ -93,6 +102,18 @@ def _grow(
     layout.place(todo[~faulty], cut.charts[~faulty], uv[cut.faces[~faulty]])
     apart = int(left_charts.max(initial=-1)) + 1
     return np.concatenate([left, todo[faulty]]), np.concatenate([left_charts, cut.charts[faulty] + apart])
+
+
+def _pile_up(
+    todo: Int64[np.ndarray, " G"], parents: Int32[np.ndarray, " G"]
+) -> tuple[Int64[np.ndarray, " G"], Int32[np.ndarray, " G"], Int32[np.ndarray, " G"]]:
+    """Order faces, and their parents, by the piles to which the parents are dealt."""
+    dealt = deal(np.bincount(parents))
+    pile_of = np.zeros(len(dealt), np.int32)
+    pile_of[dealt[dealt >= 0]] = (np.arange(len(dealt)) // (len(dealt) // min(PILES, len(dealt))))[dealt >= 0]
+    order = np.lexsort((todo, pile_of[parents]))
+    piles = np.unique(pile_of[parents[order]], return_inverse=True)[1].astype(np.int32)
+    return todo[order], parents[order], piles
 
 
 def _join(surface: Surface, layout: Layout) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +91,24 @@ def _lay_flat(lengths: Float64[np.ndarray, "F 3"], doubled: Float64[np.ndarray, 
     flat[row, (base_edge + 2) % 3, 0] = np.clip((base**2 + last**2 - side**2) / (2 * base), 0, base)
     flat[row, (base_edge + 2) % 3, 1] = np.maximum(doubled / base, SLIVER * base)
     return flat
+
+
+def part_of(surface: Surface, chosen: Int64[np.ndarray, " G"]) -> Surface:
+    """The chosen faces alone, in their order; edges to others become borders, vertices stay."""
+    place = np.full(len(surface.faces), -1, np.int32)
+    place[chosen] = np.arange(len(chosen), dtype=np.int32)
+    twins = surface.twins[chosen]
+    across = place[twins // 3]
+    return dataclasses.replace(
+        surface,
+        faces=surface.faces[chosen],
+        twins=np.where((twins >= 0) & (across >= 0), 3 * across + twins % 3, np.int32(-1)),
+        lengths=surface.lengths[chosen],
+        areas=surface.areas[chosen],
+        normals=surface.normals[chosen],
+        flat=surface.flat[chosen],
+        regular=surface.regular[chosen],
+    )
 
 
 def triangle_areas(corners: Float64[np.ndarray, "F 3 2"]) -> Float64[np.ndarray, " F"]:
