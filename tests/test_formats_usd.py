@@ -17,7 +17,7 @@ from smr.errors import SmrError
 from smr.formats import Model, write_mesh
 from smr.formats.model import geometry
 from smr.formats.usd_stage import read_stage  # in this process: quicker than read_model
-from smr.records import TexturedMesh
+from smr.records import Mesh, TexturedMesh
 
 
 def said(model: Model) -> str:
@@ -170,3 +170,23 @@ MESH = 'def Mesh "A" {\npoint3f[] points = [(0,0,0)]\nint[] faceVertexCounts = [
 def test_usd_refusals(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(SmrError, match=word):
         read_stage(texts(tmp_path, "a.usda", text))
+
+
+@pytest.mark.parametrize("ending", [".usdz", ".usdc", ".usda"])
+def test_a_disk_that_takes_no_more_is_said_in_one_sentence(tmp_path: Path, ending: str) -> None:
+    """Given files that may not grow, then nothing is left behind and the words are not those of a C++ source."""
+    resource = pytest.importorskip("resource")
+    rng = np.random.default_rng(0)
+    mesh = Mesh(rng.random((3000, 3)), rng.integers(0, 3000, (5000, 3)).astype(np.int32))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(SmrError) as refused:
+            write_mesh(mesh, tmp_path / f"model{ending}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "cannot be written: " in refused.value.cause
+    assert "\n" not in refused.value.cause
+    assert ".cpp" not in refused.value.cause
+    assert refused.value.cure == "Free some space on that disk, or write to another one."
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from .colors import srgb_bytes
 from .files import damaged
 from .model import Model
 from .pieces import Piece, join
+from .usd_errors import usd_reason
 from .usd_layers import open_layer
 from .usd_materials import MaterialReader
 
@@ -51,17 +51,7 @@ def read_stage(path: Path) -> Model:
     try:
         return _read(path)
     except (Tf.ErrorException, UnicodeDecodeError) as error:
-        raise damaged(path, f"USD cannot read it ({_reason(error)})") from error
-
-
-def _reason(error: Exception) -> str:
-    """What USD says itself, without where in its source it says so."""
-    try:
-        text = " ".join(str(error).split())
-    except UnicodeDecodeError:  # USD repeats the damaged bytes
-        return "it holds damaged text"
-    said = re.search(r" : '(.+?)'(?: Error in|$)", text)
-    return (said.group(1) if said else text)[:160]
+        raise damaged(path, f"USD cannot read it ({usd_reason(error)})") from error
 
 
 def _read(path: Path) -> Model:

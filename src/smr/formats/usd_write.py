@@ -24,11 +24,13 @@ from .gltf_write import unit_normals
 from .images import encode_texture, opacity_mode
 from .model import AnyMesh, WriteOptions, faces_by_material, geometry, local_frame, material_list
 from .names import texture_name
+from .usd_errors import usd_reason
 
 _ROOT = "/Model"
 _ALIGNMENT = 64
 _PADDING_ID = 0x1986  # the id that Pixar's writer gives the padding
 _LARGEST = 2**32 - 1
+_WRITE_CURE = "Free some space on that disk, or write to another one."
 
 
 def write_usd(model: AnyMesh, path: Path, options: WriteOptions) -> None:
@@ -84,9 +86,9 @@ def _export(stage: Usd.Stage, path: Path, final: Path) -> None:
     try:
         written = stage.GetRootLayer().Export(str(path))
     except Tf.ErrorException as error:
-        raise SmrError(f"{final} cannot be written: {error}", "Check the disk's free space and the folder.") from error
+        raise SmrError(f"{final} cannot be written: {usd_reason(error)}.", _WRITE_CURE) from error
     if not written:
-        raise SmrError(f"{final} cannot be written.", "Check the disk's free space and the folder.")
+        raise SmrError(f"{final} cannot be written.", _WRITE_CURE)
 
 
 def _stage(model: AnyMesh, options: WriteOptions, add_texture: Callable[[int, bytes, str], str]) -> Usd.Stage:
