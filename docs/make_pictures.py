@@ -25,7 +25,7 @@ from smr.render.textured import render_textured
 from smr.transforms import look_at, rigid_inverse, transform_points
 
 PICTURES = Path(__file__).parent / "pictures"
-SIZE = (480, 400)
+SIZE = (560, 480)
 
 
 def main(folder: Path) -> None:
@@ -55,7 +55,7 @@ def view(mesh: Mesh, azimuth_deg: float) -> np.ndarray:
     middle, size = (low + high) / 2, np.linalg.norm(high - low)
     angle = np.radians(azimuth_deg)
     return look_at(
-        middle + size * 1.35 * np.array([np.cos(angle), np.sin(angle), 0.6]), middle, np.array([0.0, 0.0, 1.0])
+        middle + size * 1.25 * np.array([np.cos(angle), np.sin(angle), 0.6]), middle, np.array([0.0, 0.0, 1.0])
     )
 
 
@@ -90,7 +90,15 @@ def depth_picture(depth: np.ndarray) -> np.ndarray:
     return np.repeat(grey[..., None], 3, axis=2).astype(np.uint8)
 
 
+def cropped(picture: np.ndarray, margin: int = 12) -> np.ndarray:
+    """Without the white around the object."""
+    rows, columns = np.nonzero((picture < 250).any(axis=2))
+    top, left = max(rows.min() - margin, 0), max(columns.min() - margin, 0)
+    return picture[top : rows.max() + margin, left : columns.max() + margin]
+
+
 def save(name: str, pictures: list[np.ndarray]) -> None:
+    pictures = [cropped(picture) for picture in pictures]
     height = min(picture.shape[0] for picture in pictures)
     row = [Image.fromarray(p).resize((p.shape[1] * height // p.shape[0], height), Image.LANCZOS) for p in pictures]
     PICTURES.mkdir(exist_ok=True)
