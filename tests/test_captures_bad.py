@@ -638,7 +638,7 @@ def test_blender_sets_have_no_endings_and_alpha_masks(tmp_path: Path) -> None:
     document = {"camera_angle_x": 2 * np.arctan(48 / 80), "frames": frames}
     (tmp_path / "transforms_train.json").write_text(json.dumps(document))
 
-    capture = read_capture(tmp_path)
+    capture = read_capture(tmp_path, CaptureConfig(use_masks=True))
 
     photo = capture.frames[0].photo
     assert photo is not None

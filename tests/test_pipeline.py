@@ -15,16 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from smr.captures import read_capture
 from smr.cli.main import main
-from smr.config import CleanConfig, FusionConfig, PipelineConfig, TextureConfig
+from smr.config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig, TextureConfig
 from smr.demo import DemoScene, make_capture
 from smr.errors import SmrError
 from smr.formats import read_mesh
 from smr.formats.model import geometry
 from smr.metrics import evaluate
 from smr.pipeline import reconstruct
+from smr.tsdf import extract_mesh, fuse
 
 SMALL = PipelineConfig(fusion=FusionConfig(voxel_size=0.006), clean=CleanConfig(vertices=6000))
 
@@ -71,14 +73,10 @@ def test_the_same_command_gives_the_same_bytes_and_a_changed_option_reruns_what_
     again = reconstruct(scene.folder, tmp_path / "model.usdz", SMALL, device="cpu")
     assert digest(again.files[0]) == digest(result.files[0])
 
-    changed = replace(SMALL, texture=replace(SMALL.texture, **{texture_size_field(): 512}))
+    changed = replace(SMALL, texture=TextureConfig(texture_size=512))
     third = reconstruct(scene.folder, tmp_path / "model.usdz", changed, device="cpu")
     assert [stage["reused"] for stage in third.report["stages"]] == [True, True, True, False]
     assert third.model.materials[0].texture.shape[:2] == (512, 512)
-
-
-def texture_size_field() -> str:
-    return "texture_size" if "texture_size" in TextureConfig.__dataclass_fields__ else "size"
 
 
 @pytest.mark.slow
@@ -177,3 +175,26 @@ def test_interrupted_by_the_keyboard_ends_with_130(scene, tmp_path, monkeypatch,
                  "--vertices", "1000", "--device", "cpu"])  # fmt: skip
     assert code == 130
     assert "the same command continues" in capsys.readouterr().err
+
+
+def test_masks_restrict_the_reconstruction_only_where_asked(scene, tmp_path):
+    folder = tmp_path / "masked"
+    shutil.copytree(scene.folder, folder)
+    cameras = json.loads((folder / "cameras.json").read_text())
+    (folder / "mask").mkdir()
+    for index, frame in enumerate(cameras["frames"]):
+        mask = np.zeros((120, 160), np.uint8)
+        mask[50:70, 72:88] = 255
+        Image.fromarray(mask).save(folder / "mask" / f"{index}.png")
+        frame["mask"] = f"mask/{index}.png"
+    (folder / "cameras.json").write_text(json.dumps(cameras))
+    config = FusionConfig(voxel_size=0.006, depth_max=2.0)
+
+    plain, said = read_capture(scene.folder), read_capture(folder)
+    assert "14 photos have a mask, which is not used." in [finding.cause for finding in said.findings]
+    meshes = [
+        extract_mesh(fuse(capture, config, device="cpu"), config)
+        for capture in (plain, said, read_capture(folder, CaptureConfig(use_masks=True)))
+    ]
+    assert len(meshes[0].faces) == len(meshes[1].faces)
+    assert len(meshes[2].faces) < 0.8 * len(meshes[0].faces)

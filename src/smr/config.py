@@ -23,6 +23,8 @@ class CaptureConfig:
     depth_to_color_rotation, depth_to_color_translation); one that lies beside the frames is found."""
     pose_fix: Literal["none", "opengl", "world_to_camera", "world_to_camera_opengl", "left_handed"] = "none"
     """How poses are read where they are not as their format says; `smr inspect` tells which would agree."""
+    use_masks: bool = False
+    """Reconstruct only what the capture's masks (or its photos' alpha channels) leave."""
     ignore_problems: bool = False
     """Go on although the capture contradicts itself (poses that do not fit, a wrong depth scale)."""
 

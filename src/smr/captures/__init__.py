@@ -106,7 +106,25 @@ def read_capture(source: Path, config: CaptureConfig = CaptureConfig()) -> Captu
         findings = (*findings, Finding("note", f"The capture lies in the folder {folder.root.name} below."))
     with np.errstate(invalid="ignore", over="ignore"):  # poses with inf and NaN are sorted out in the checks
         capture = reader.read(folder, config)
-        return checked_capture(replace(capture, findings=(*findings, *capture.findings)), config)
+        capture = replace(capture, findings=(*findings, *capture.findings))
+        return checked_capture(capture if config.use_masks else _unmasked(capture), config)
+
+
+def _unmasked(capture: Capture) -> Capture:
+    """The capture with its masks left aside, which is said."""
+    masked = sum(frame.photo is not None and frame.photo.mask is not None for frame in capture.frames)
+    if not masked:
+        return capture
+    frames = tuple(
+        frame if frame.photo is None else replace(frame, photo=replace(frame.photo, mask=None))
+        for frame in capture.frames
+    )
+    said = Finding(
+        "note",
+        f"{masked} photos have a mask, which is not used.",
+        "Give --use-masks to reconstruct only what the masks leave.",
+    )
+    return replace(capture, frames=frames, findings=(*capture.findings, said))
 
 
 def _reader(folder: Folder) -> Reader | None:

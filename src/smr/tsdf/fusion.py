@@ -94,6 +94,8 @@ def _decode(frame: Frame, decoder: Decoder) -> DepthImage:
         return DepthImage(depth, camera, frame.depth.world_from_camera)
     color, color_camera = decoder.photo(frame.photo)
     pose = frame.depth.world_from_camera
+    if frame.photo.mask is not None and color_camera == camera and np.allclose(frame.photo.world_from_camera, pose):
+        depth = np.where(decoder.mask(frame.photo), depth, np.float32(0))  # a mask tells nothing of another camera
     return DepthImage(depth, camera, pose, color, color_camera, frame.photo.world_from_camera)
 
 
