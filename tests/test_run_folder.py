@@ -123,7 +123,8 @@ def test_a_fingerprint_is_the_same_in_every_process():
 
 
 def test_a_capture_fingerprint_follows_files_cameras_and_poses_but_not_the_folder(tmp_path):
-    def capture(folder: Path, pose=np.eye(4), fx=100.0) -> Capture:
+    def capture(folder: Path, pose=None, fx=100.0) -> Capture:
+        pose = np.eye(4) if pose is None else pose
         camera = Camera(4, 3, fx, 100.0, 2.0, 1.5)
         folder.mkdir(exist_ok=True)
         for name in ("c.png", "d.png"):

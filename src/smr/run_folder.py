@@ -137,10 +137,12 @@ def capture_fingerprint(capture: Capture) -> str:
     """A hash of what a capture says and of its files' names, sizes and times; the pixels are not read."""
     files = []
     for frame in capture.frames:
-        for source in (frame.photo, frame.depth):
-            if source is not None:
-                stat = source.path.stat()
-                files.append((source.path.name, stat.st_size, stat.st_mtime_ns))
+        photo, depth = frame.photo, frame.depth
+        named = (photo and photo.path, photo and photo.mask, depth and depth.path, depth and depth.confidence)
+        for path in named:
+            if path is not None:
+                stat = path.stat()
+                files.append((path.name, stat.st_size, stat.st_mtime_ns))
     return fingerprint(capture.format, [_without_paths(frame) for frame in capture.frames], files)
 
 
@@ -169,12 +171,12 @@ def peak_memory_bytes() -> int | None:
 
 
 def _without_paths(frame: Any) -> Any:
-    strip = {
-        name: dataclasses.replace(part, path=Path(part.path.name))
-        for name, part in (("photo", frame.photo), ("depth", frame.depth))
-        if part is not None
-    }
-    return dataclasses.replace(frame, **strip)
+    photo, depth, name = frame.photo, frame.depth, Path("")
+    return dataclasses.replace(
+        frame,
+        photo=photo and dataclasses.replace(photo, path=name, mask=photo.mask and name),
+        depth=depth and dataclasses.replace(depth, path=name, confidence=depth.confidence and name),
+    )
 
 
 def _flat(value: Any) -> Iterator[bytes]:
