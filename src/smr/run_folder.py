@@ -137,8 +137,8 @@ def capture_fingerprint(capture: Capture) -> str:
     """A hash of what a capture says and of its files' names, sizes and times; the pixels are not read."""
     files = []
     for frame in capture.frames:
-        photo, depth = frame.photo, frame.depth
-        named = (photo and photo.path, photo and photo.mask, depth and depth.path, depth and depth.confidence)
+        named = [] if frame.photo is None else [frame.photo.path, frame.photo.mask]
+        named += [] if frame.depth is None else [frame.depth.path, frame.depth.confidence]
         for path in named:
             if path is not None:
                 stat = path.stat()
