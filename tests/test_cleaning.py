@@ -14,7 +14,7 @@ from smr.mesh.distance import index_surface
 from smr.mesh.repair import drop_invalid_faces
 from smr.mesh.topology import boundary_loops, connected_components, edges, half_edges
 from smr.progress import Item
-from smr.records import Mesh
+from smr.records import Material, Mesh, TexturedMesh
 
 HARD = [
     "BoxTextured.ply", "CesiumMilkTruck.glb", "Duck.glb", "armchair.obj", "ballA.off", "beetle.obj", "bunny.ply",
@@ -136,6 +136,16 @@ def test_a_mesh_without_a_valid_face_is_refused(faces: np.ndarray) -> None:
 def test_settings_that_mean_nothing_are_refused(config: CleanConfig, text: str) -> None:
     with pytest.raises(SmrError, match=text):
         clean(scan(), config)
+
+
+def test_the_texture_of_a_mesh_is_left_out_and_said() -> None:
+    mesh = scan()
+    bare, _ = clean(mesh, CleanConfig())
+    textured = TexturedMesh(mesh, np.zeros((1, 2), np.float32), np.zeros(mesh.faces.shape, np.int32), (Material(),))
+    made, report = clean(textured, CleanConfig())
+    assert isinstance(made, Mesh)
+    assert made.vertices.tobytes() == bare.vertices.tobytes()
+    assert report.notes[0] == "The texture is left out."
 
 
 @pytest.mark.data

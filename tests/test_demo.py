@@ -14,6 +14,7 @@ from smr.demo import DemoScene, make_capture
 from smr.demo.scene import camera_path
 from smr.demo.sensor import Sensor, measure_depth, shadow, take_photo
 from smr.demo.teapot import surface_net, teapot_surface
+from smr.errors import SmrError
 from smr.transforms import rigid_inverse, transform_points
 
 SIZE = {"views": 4, "width": 96, "height": 72}
@@ -141,9 +142,11 @@ def test_progress_counts_every_view(tmp_path: Path) -> None:
     assert seen == {"Model the demo's object": 1, "Photograph the demo's object": 3}
 
 
-def test_a_capture_of_nothing_is_a_wrong_call(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1 view of 8×8 pixels, not 0 of 640×480"):
+def test_a_capture_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SmrError, match="--views is 0"):
         make_capture(tmp_path, views=0)
+    with pytest.raises(ValueError, match="at least 8×8 pixels, not 4×480"):
+        make_capture(tmp_path, width=4)
 
 
 @pytest.mark.parametrize("views", [1, 6, 20, 40])

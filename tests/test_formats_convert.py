@@ -60,6 +60,14 @@ def test_scale(tmp_path: Path) -> None:
         assert "0.001 for a file in millimetres" in caught.value.cure
 
 
+def test_names_may_be_text(tmp_path: Path) -> None:
+    """As people type them in Python: `smr.read_mesh("scan.ply")`."""
+    assert write_mesh(colored_mesh(), str(tmp_path / "a.ply")) == tmp_path / "a.ply"
+    assert convert(str(tmp_path / "a.ply"), str(tmp_path / "b.obj")).path == tmp_path / "b.obj"
+    found = geometry(read_mesh(str(tmp_path / "b.obj")))
+    np.testing.assert_array_equal(found.faces, geometry(read_mesh(tmp_path / "a.ply")).faces)
+
+
 def test_what_the_target_cannot_hold_is_said(tmp_path: Path) -> None:
     write_mesh(textured_mesh(), tmp_path / "a.glb")
     done = convert(tmp_path / "a.glb", tmp_path / "a.stl")

@@ -403,9 +403,18 @@ def test_meshes_far_apart_are_refused() -> None:
     assert "--align rigid" in caught.value.cure
 
 
-@pytest.mark.parametrize("wrong", [{"samples": 0}, {"distances": ()}, {"distances": (-1.0,)}])
-def test_wrong_calls(wrong: dict) -> None:
-    with pytest.raises(ValueError, match="must be positive"):
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"samples": 0}, "--samples is 0"),
+        ({"distances": ()}, "--distances is empty"),
+        ({"distances": (0.001, -1.0)}, r"--distances is 0\.001 -1"),
+        ({"distances": (float("nan"),)}, "--distances is nan"),
+        ({"seed": -1}, "--seed is -1"),
+    ],
+)
+def test_settings_that_mean_nothing(wrong: dict, words: str) -> None:
+    with pytest.raises(SmrError, match=words):
         evaluate(rectangle(1, 1), rectangle(1, 1), **wrong)
 
 

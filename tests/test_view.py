@@ -88,6 +88,9 @@ def test_refusals(tmp_path: Path) -> None:
         with pytest.raises(SmrError, match=f"127.0.0.1:{viewer.port} cannot be listened on") as caught:
             serve(path, port=viewer.port)
         assert "--port" in caught.value.cure
+    for port in (-1, 99999):
+        with pytest.raises(SmrError, match=f"--port is {port}"):
+            serve(path, port=port)
     with pytest.raises(SmrError, match="cannot be listened on"):
         serve(path, host="192.0.2.1")
     with pytest.raises(SmrError, match=r"b\.glb is not there"):

@@ -23,7 +23,7 @@ from .mesh.simplify import deviation, simplify
 from .mesh.smooth import smooth_noise
 from .mesh.topology import border_half_edges, connected_components
 from .progress import Track, step, untracked
-from .records import Mesh
+from .records import Mesh, TexturedMesh
 
 _SAMPLES = 33_000
 _MIN_FACES = 50
@@ -66,7 +66,7 @@ class CleanReport:
 
 
 def clean(
-    mesh: Mesh, config: CleanConfig, *, device: str = "cpu", track: Track = untracked
+    mesh: Mesh | TexturedMesh, config: CleanConfig, *, device: str = "cpu", track: Track = untracked
 ) -> tuple[Mesh, CleanReport]:
     """Make an oriented manifold of at most `config.vertices` vertices from any triangles.
 
@@ -74,7 +74,7 @@ def clean(
     holes closed, noise smoothed, edges collapsed. The same input gives the same bytes.
 
     Args:
-        mesh: Any triangles, metres.
+        mesh: Any triangles, metres. A texture is left out, as its image does not fit the new surface.
         config: What to do and how much.
         device: Where the error of the simplification is measured; the other steps are sequential and run on the CPU.
         track: Progress.
@@ -83,7 +83,9 @@ def clean(
         SmrError: The mesh has no valid face, or a setting means nothing.
     """
     check_settings(config)
-    counts: dict[str, Any] = {"vertices_in": len(mesh.vertices), "faces_in": len(mesh.faces)}
+    notes = ("The texture is left out.",) if isinstance(mesh, TexturedMesh) else ()
+    mesh = mesh.mesh if isinstance(mesh, TexturedMesh) else mesh
+    counts: dict[str, Any] = {"notes": notes, "vertices_in": len(mesh.vertices), "faces_in": len(mesh.faces)}
     with step(track, "repairing the mesh"):
         mesh = _repair(mesh, counts)
         mesh = _drop_small(mesh, config, counts)
@@ -167,5 +169,5 @@ def _simplify(mesh: Mesh, config: CleanConfig, device: str, track: Track, counts
     if config.vertices is not None and len(simple.vertices) > config.vertices:
         why = "to stay within the error bound" if config.max_error is not None else "so that no piece vanishes"
         note = f"Simplification stopped at {len(simple.vertices)} vertices, above {config.vertices}, {why}."
-        counts["notes"] = (note,)
+        counts["notes"] += (note,)
     return simple

@@ -112,11 +112,10 @@ def evaluate(
         track: Progress.
 
     Raises:
-        SmrError: A mesh has no faces or its vertices are not finite; the two do not overlap, or differ in size as if
-            their units did; no alignment was found; no view saw the reference.
+        SmrError: A setting means nothing; a mesh has no faces or its vertices are not finite; the two do not overlap,
+            or differ in size as if their units did; no alignment was found; no view saw the reference.
     """
-    if samples < 1 or not distances or not all(d > 0 for d in distances):
-        raise ValueError(f"samples ({samples}) and distances ({list(distances)}) must be positive")
+    _check_settings(distances, samples, seed)
     _check(mesh, "The mesh")
     _check(reference, "The reference")
     alignment = None
@@ -247,6 +246,16 @@ _TURBO = np.array(
 def _pose(depth: DepthMap) -> Float[np.ndarray, "4 4"]:
     assert depth.world_from_camera is not None
     return depth.world_from_camera
+
+
+def _check_settings(distances: Sequence[float], samples: int, seed: int) -> None:
+    if samples < 1:
+        raise SmrError(f"--samples is {samples}.", "Give a positive number of points; 300000 is usual.")
+    if not distances or not all(0 < distance < np.inf for distance in distances):
+        given = " ".join(f"{distance:g}" for distance in distances) or "empty"
+        raise SmrError(f"--distances is {given}.", "Give positive distances in metres, such as 0.001 0.005.")
+    if seed < 0:
+        raise SmrError(f"--seed is {seed}.", "Give 0 or more.")
 
 
 def _check(mesh: Mesh, name: str) -> None:

@@ -82,7 +82,7 @@ READERS = (
 """In the order of asking: the first that sees its format reads the folder."""
 
 
-def read_capture(source: Path, config: CaptureConfig = CaptureConfig()) -> Capture:  # noqa: B008 (frozen)
+def read_capture(source: Path | str, config: CaptureConfig = CaptureConfig()) -> Capture:  # noqa: B008 (frozen)
     """Find out what a folder holds and list its frames, without decoding pixels.
 
     Args:

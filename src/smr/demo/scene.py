@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int32
 from PIL import Image
 
+from ..errors import SmrError
 from ..formats import write_mesh
 from ..mesh.normals import vertex_normals
 from ..progress import Track, step, untracked
@@ -42,7 +43,7 @@ class DemoScene:
 
 
 def make_capture(
-    folder: Path,
+    folder: Path | str,
     *,
     views: int = 40,
     width: int = 640,
@@ -68,9 +69,15 @@ def make_capture(
         seed: Start of the random numbers.
         device: Warp device of the renderer.
         track: Progress.
+
+    Raises:
+        SmrError: No view is asked for.
     """
-    if views < 1 or width < 8 or height < 8:
-        raise ValueError(f"a capture needs at least 1 view of 8×8 pixels, not {views} of {width}×{height}")
+    folder = Path(folder)
+    if views < 1:
+        raise SmrError(f"--views is {views}.", "Give at least 1; 40 make a whole object.")
+    if width < 8 or height < 8:
+        raise ValueError(f"a capture needs images of at least 8×8 pixels, not {width}×{height}")
     for name in ("color", "depth", "ground_truth"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     with step(track, "Model the demo's object"):

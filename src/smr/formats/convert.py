@@ -28,7 +28,12 @@ class Conversion:
 
 
 def convert(
-    source: Path, target: Path, *, scale: float = 1.0, up: UpAxis | None = None, jpeg_quality: int | None = None
+    source: Path | str,
+    target: Path | str,
+    *,
+    scale: float = 1.0,
+    up: UpAxis | None = None,
+    jpeg_quality: int | None = None,
 ) -> Conversion:
     """Read a mesh file and write it as another; their endings choose the formats.
 
@@ -48,6 +53,7 @@ def convert(
     """
     if not (np.isfinite(scale) and scale > 0):
         raise SmrError(f"The scale is {scale}.", "Give a positive number, 0.001 for a file in millimetres.")
+    source, target = Path(source), Path(target)
     form = format_of(target)
     model = read_model(source)
     world_up = up or model.world_up or "y"

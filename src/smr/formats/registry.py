@@ -34,13 +34,13 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path | str) -> Format:
     """The format that a file name's ending stands for.
 
     Raises:
         SmrError: The ending is missing or unknown.
     """
-    ending = path.suffix.lower()
+    ending = Path(path).suffix.lower()
     for form in FORMATS:
         if ending in form.endings:
             return form
@@ -49,7 +49,7 @@ def format_of(path: Path) -> Format:
     raise SmrError(f"{path} {said}.", f"Use one of {endings}")
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path | str) -> Model:
     """Read a mesh file with what it says about itself; its ending chooses the format.
 
     Coordinates stay as they are in the file, in metres where the format states its unit (USD, glTF). Nodes with
@@ -60,10 +60,10 @@ def read_model(path: Path) -> Model:
     """
     form = format_of(path)
     with np.errstate(all="ignore"):  # numbers of damaged files overflow; what they lead to is checked
-        return form.read(path)
+        return form.read(Path(path))
 
 
-def read_mesh(path: Path) -> AnyMesh:
+def read_mesh(path: Path | str) -> AnyMesh:
     """Read a mesh file; `read_model` also tells its up axis and what was odd in it.
 
     Raises:
@@ -72,7 +72,7 @@ def read_mesh(path: Path) -> AnyMesh:
     return read_model(path).mesh
 
 
-def write_mesh(model: AnyMesh, path: Path, *, world_up: UpAxis = "z", jpeg_quality: int | None = None) -> Path:
+def write_mesh(model: AnyMesh, path: Path | str, *, world_up: UpAxis = "z", jpeg_quality: int | None = None) -> Path:
     """Write a mesh to a file that appears whole or not at all; its ending chooses the format.
 
     Args:
@@ -91,6 +91,7 @@ def write_mesh(model: AnyMesh, path: Path, *, world_up: UpAxis = "z", jpeg_quali
     """
     if jpeg_quality is not None and not 1 <= jpeg_quality <= 100:
         raise ValueError(f"jpeg_quality is {jpeg_quality}, not between 1 and 100")
+    path = Path(path)
     form = format_of(path)
     check_writable(model, path)
     model = turned(model, world_up, form.up or world_up)

@@ -98,7 +98,7 @@ class Viewer:
         self.close()
 
 
-def serve(model: Path, host: str = "127.0.0.1", port: int = 0, *, up: UpAxis | None = None) -> Viewer:
+def serve(model: Path | str, host: str = "127.0.0.1", port: int = 0, *, up: UpAxis | None = None) -> Viewer:
     """Show a mesh file on a local web page, with a link for AR Quick Look.
 
     A GLB or USDZ file is shown as it is; other formats are converted, and what is missing of the two is made when it
@@ -113,6 +113,9 @@ def serve(model: Path, host: str = "127.0.0.1", port: int = 0, *, up: UpAxis | N
     Raises:
         SmrError: The file cannot be read, or the address is taken or not of this machine.
     """
+    model = Path(model)
+    if not 0 <= port <= 65535:
+        raise SmrError(f"--port is {port}.", "Give 1024 to 65535, or 0 for any free one.")
     read = read_model(model)
     folder = tempfile.TemporaryDirectory(prefix="smr-view-")
     shown = turned(read.mesh, up or read.world_up or "y", "y")
