@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import smr.tsdf.growth
 import smr.tsdf.views
@@ -15,7 +16,7 @@ from smr import arrays
 from smr.captures import read_capture
 from smr.config import FusionConfig
 from smr.errors import SmrError
-from smr.records import Camera, Capture, DepthMap, Frame, Mesh
+from smr.records import Camera, Capture, DepthMap, Frame, Mesh, Photo
 from smr.transforms import look_at, rigid_inverse, transform_points
 from smr.tsdf import DepthImage, Volume, extract_mesh, fuse, fuse_images, volume_bytes
 from smr.tsdf.blocks import BlockTable, pack_keys
@@ -308,6 +309,20 @@ def test_a_capture_that_is_mostly_damaged_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{i}.npy").write_bytes(b"damaged")
     with pytest.raises(SmrError, match=r"More than half of the 9 frames cannot be used.*0\.npy cannot be decoded"):
         fuse(capture, CONFIG, device="cpu")
+
+
+@pytest.mark.parametrize("value", [255, 0])
+def test_a_mask_of_a_distorted_photo(tmp_path: Path, value: int) -> None:
+    """A white mask takes nothing away, also where it is undistorted; a black one takes all."""
+    camera = replace(CAMERA, model="opencv", distortion=(-0.02, 0.0, 0.0, 0.0))
+    pose = poses_around(3)[1]
+    np.save(tmp_path / "depth.npy", sphere_depth(pose))
+    Image.new("RGB", (CAMERA.width, CAMERA.height)).save(tmp_path / "color.png")
+    Image.new("L", (CAMERA.width, CAMERA.height), value).save(tmp_path / "mask.png")
+    photo = Photo(tmp_path / "color.png", camera, pose, mask=tmp_path / "mask.png")
+    frame = Frame("0", photo, DepthMap(tmp_path / "depth.npy", camera, pose, scale=1.0))
+    volume = fuse(Capture(tmp_path, "test", (frame,)), CONFIG, device="cpu")
+    assert (volume.blocks > 0) == (value > 0)
 
 
 @pytest.mark.parametrize("settings", [{"truncation": -3.0}, {"memory": -1.0}, {"min_observations": 100}])

@@ -95,7 +95,8 @@ def _decode(frame: Frame, decoder: Decoder) -> DepthImage:
     color, color_camera = decoder.photo(frame.photo)
     pose = frame.depth.world_from_camera
     if frame.photo.mask is not None and color_camera == camera and np.allclose(frame.photo.world_from_camera, pose):
-        depth = np.where(decoder.mask(frame.photo), depth, np.float32(0))  # a mask tells nothing of another camera
+        mask = decoder.mask(frame.photo)  # which tells nothing of another camera; None: all may be used
+        depth = depth if mask is None else np.where(mask, depth, np.float32(0))
     return DepthImage(depth, camera, pose, color, color_camera, frame.photo.world_from_camera)
 
 
