@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -15,7 +14,8 @@ from ..records import Mesh
 from .distance import index_surface
 from .edge_collapse import kernels
 from .edge_collapse import state as slots
-from .edge_collapse.quadric import Quadric
+from .edge_collapse.parts import Work, start_work, take_part
+from .edge_collapse.regions import collapse_regions
 from .normals import vertex_normals
 
 log = logging.getLogger(__name__)
@@ -109,76 +109,47 @@ class _Run:
             extreme.astype(np.float64) for extreme in (self.mesh.vertices.min(axis=0), self.mesh.vertices.max(axis=0))
         )
         centre, scale = (low + high) / 2, float((high - low).max()) or 1.0
-        surface = _surface(self.mesh, centre, scale, bound > 0)
-        wp.launch(kernels.start, 1, inputs=[surface, _NORMAL_NOISE, self.border_weight], device="cpu")
-        if bound > 0:
-            surface.original_corner = wp.clone(surface.corner)
-            surface.original_first = wp.clone(surface.first_corner)
-            surface.original_next = wp.clone(surface.next_corner)
-        state = surface.state.numpy()
-        excess = max(int(state[slots.VERTICES]) - self.vertices, 1)
-        for _ in self.track(self._chunks(surface, state, bound / scale), "simplifying", -(-excess // _CHUNK)):
+        mesh = self.mesh
+        color = np.zeros((len(mesh.vertices), 3)) if mesh.colors is None else mesh.colors
+        work = start_work(
+            (mesh.vertices - centre) / scale, color.astype(np.float32), mesh.faces, _NORMAL_NOISE, self.border_weight
+        )
+        count = int(np.bincount(work.faces.ravel(), minlength=1).astype(bool).sum())
+        share = max(self.vertices / max(count, 1), self.faces / max(len(work.faces), 1))
+        excess = max(int((1 - share) * count), 1)
+        for _ in self.track(self._chunks(work, share, bound / scale), "simplifying", -(-excess // _CHUNK)):
             pass
-        return _gather(self.mesh, surface, centre, scale)
+        return _gather(self.mesh, work, centre, scale)
 
-    def _chunks(self, surface: Any, state: np.ndarray, bound: float) -> Iterator[int]:
+    def _chunks(self, work: Work, share: float, bound: float) -> Iterator[int]:
+        """Collapse regions in parallel, then the whole; yield after every `_CHUNK` collapses."""
+        reported = 0
+        for done in collapse_regions(work, share) if bound == 0 else ():
+            yield from range(reported, done // _CHUNK)
+            reported = done // _CHUNK
+        part = take_part(work, work.faces, points=bound > 0)
+        state = part.state
         goal = 0
         while state[slots.STATUS] != slots.REACHED:
             if state[slots.STATUS] != slots.RUNNING:  # empty or full: queue all edges again while that helps
                 if state[slots.COLLAPSES] < goal:
-                    return
+                    break
                 goal = int(state[slots.COLLAPSES]) + 1 + int(_WORTHWHILE * state[slots.VERTICES])
-                wp.launch(kernels.fill_queue, 1, inputs=[surface], device="cpu")
-            wp.launch(kernels.collapse, 1, inputs=[surface, self.vertices, self.faces, bound, _CHUNK], device="cpu")
+                wp.launch(kernels.fill_queue, 1, inputs=[part.surface], device="cpu")
+            inputs = [part.surface, self.vertices, self.faces, slots.BUCKETS, bound, _CHUNK]
+            wp.launch(kernels.collapse, 1, inputs=inputs, device="cpu")
             yield int(state[slots.COLLAPSES])
+        work.faces = part.put_back(work)
 
 
-def _surface(mesh: Mesh, centre: np.ndarray, scale: float, with_points: bool) -> Any:
-    """Arrays of the collapse; positions relative to the middle of the mesh and in units of its size."""
-    count = len(mesh.vertices)
-    distinct = (mesh.faces != np.roll(mesh.faces, 1, axis=1)).all(axis=1)
-    corners = mesh.faces[distinct].reshape(-1)
-    used = np.zeros(count, bool)
-    used[corners] = True
-    surface = slots.Surface()
-
-    def array(data: np.ndarray, dtype: Any) -> Any:
-        return wp.array(np.ascontiguousarray(data), dtype=dtype, device="cpu")
-
-    surface.position = array((mesh.vertices - centre) / scale, wp.vec3d)
-    colors = mesh.colors if mesh.colors is not None else np.zeros((count, 3))
-    surface.color = array(colors.astype(np.float32), wp.vec3f)
-    surface.quadric = wp.zeros(count, dtype=Quadric, device="cpu")
-    surface.version = array(np.where(used, 0, slots.DEAD), wp.int32)
-    surface.kind = wp.zeros(count, dtype=wp.int32, device="cpu")
-    surface.first_corner = wp.full(count, -1, dtype=wp.int32, device="cpu")
-    surface.next_corner = wp.zeros(len(corners), dtype=wp.int32, device="cpu")
-    surface.corner = array(corners, wp.int32)
-    surface.mark = wp.zeros(count, dtype=wp.int32, device="cpu")
-    surface.entry = wp.zeros(len(corners) + 4096, dtype=wp.vec4i, device="cpu")
-    surface.head = wp.zeros(int(slots.BUCKETS), dtype=wp.int32, device="cpu")
-    points = count if with_points else 0
-    surface.original = array(surface.position.numpy()[:points], wp.vec3d)
-    surface.first_point = array(np.arange(points), wp.int32)
-    surface.next_point = array(np.full(points, -1), wp.int32)
-    state = np.zeros(8, np.int32)
-    state[slots.VERTICES] = used.sum()
-    state[slots.FACES] = len(corners) // 3
-    state[slots.STATUS] = slots.EMPTY_QUEUE
-    surface.state = array(state, wp.int32)
-    return surface
-
-
-def _gather(mesh: Mesh, surface: Any, centre: np.ndarray, scale: float) -> Mesh:
+def _gather(mesh: Mesh, work: Work, centre: np.ndarray, scale: float) -> Mesh:
     """The faces that are left, and their vertices in the order that they had."""
-    faces = surface.corner.numpy().reshape(-1, 3)
-    faces = faces[faces[:, 0] >= 0]
     used = np.zeros(len(mesh.vertices), bool)
-    used[faces.ravel()] = True
+    used[work.faces.ravel()] = True
     number = np.cumsum(used, dtype=np.int32) - np.int32(1)
-    positions = (surface.position.numpy()[used] * scale + centre).astype(mesh.vertices.dtype)
+    positions = (work.position[used] * scale + centre).astype(mesh.vertices.dtype)
     colors = None
     if mesh.colors is not None:
-        colors = np.clip(np.rint(surface.color.numpy()[used]), 0, 255).astype(np.uint8)
-    result = Mesh(positions, number[faces].astype(np.int32), colors=colors)
+        colors = np.clip(np.rint(work.color[used]), 0, 255).astype(np.uint8)
+    result = Mesh(positions, number[work.faces], colors=colors)
     return dataclasses.replace(result, normals=vertex_normals(result)) if mesh.normals is not None else result

@@ -6,7 +6,7 @@ import warp as wp
 
 from .bound import inherit_points, stays_near
 from .legality import keeps_topology, ring_is_sound
-from .quadric import HALF, TWO, ZERO, best_place, cost, plane
+from .quadric import HALF, TWO, ZERO, Quadric, best_place, cost, plane
 from .state import (
     BORDER,
     BUCKETS,
@@ -16,6 +16,7 @@ from .state import (
     FACES,
     FREE,
     FULL_QUEUE,
+    INTERIOR,
     LOCKED,
     LOWEST,
     REACHED,
@@ -23,6 +24,7 @@ from .state import (
     STATUS,
     TICK,
     VERTICES,
+    WAITING,
     Surface,
     after,
 )
@@ -76,6 +78,18 @@ def _push_ring(m: Surface, v: wp.int32, only_larger: wp.bool):
 
 @wp.func
 @no_type_check
+def _border_plane(a: wp.vec3d, b: wp.vec3d, n: wp.vec3d, weight: wp.float64, noise: wp.float64):
+    """Quadric of the plane through a border edge at right angles to its face, whose unit normal is n."""
+    outward = wp.cross(b - a, n)
+    length = wp.length(outward)
+    q = Quadric()
+    if length > ZERO:
+        q = plane(outward / length, a, weight * length * length, ZERO, noise)
+    return q
+
+
+@wp.func
+@no_type_check
 def _join(m: Surface, a: wp.int32, b: wp.int32, x: wp.vec3d):
     """Move a to x, give it b's faces, drop the faces that held both."""
     pa = m.position[a]
@@ -117,55 +131,54 @@ def _join(m: Surface, a: wp.int32, b: wp.int32, x: wp.vec3d):
 
 @wp.kernel(enable_backward=False)
 @no_type_check
-def start(m: Surface, noise: wp.float64, border_weight: wp.float64):
-    """Link the corners, find borders, sum the quadrics of the planes around every vertex."""
+def measure(
+    base: int,
+    corners: wp.array(dtype=wp.int32),
+    corner_start: wp.array(dtype=wp.int32),
+    corners_at: wp.array(dtype=wp.int32),
+    edge_faces: wp.array(dtype=wp.int32),
+    position: wp.array(dtype=wp.vec3d),
+    noise: wp.float64,
+    border_weight: wp.float64,
+    kind: wp.array(dtype=wp.int32),
+    quadric: wp.array(dtype=Quadric),
+):
+    """Find borders, and sum the quadrics of the planes around each vertex."""
+    v = base + wp.tid()
+    p = position[v]
+    sum = Quadric()
+    kind[v] = INTERIOR
+    for i in range(corner_start[v], corner_start[v + 1]):
+        c = corners_at[i]
+        d = after(c)
+        e = after(d)
+        pd = position[corners[d]]
+        pe = position[corners[e]]
+        if edge_faces[c] == 1 or edge_faces[e] == 1:
+            kind[v] = wp.max(kind[v], BORDER)
+        if edge_faces[c] > 2 or edge_faces[e] > 2:
+            kind[v] = LOCKED
+        n = wp.cross(pd - p, pe - p)
+        double_area = wp.length(n)
+        if double_area > ZERO:
+            n = n / double_area
+            area = double_area * HALF
+            sum = sum + plane(n, (p + pd + pe) / wp.float64(3.0), area, area, noise)
+            if edge_faces[c] == 1:
+                sum = sum + _border_plane(p, pd, n, border_weight, noise)
+            if edge_faces[e] == 1:
+                sum = sum + _border_plane(pe, p, n, border_weight, noise)
+    quadric[v] = sum
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def link(m: Surface):
+    """List the corners at every vertex."""
     for c in range(m.corner.shape[0]):
         v = m.corner[c]
         m.next_corner[c] = m.first_corner[v]
         m.first_corner[v] = c
-    for v in range(m.position.shape[0]):
-        c = m.first_corner[v]
-        while c >= 0:  # marks count the faces that a neighbour shares with v: 8 v + count
-            d = after(c)
-            e = after(d)
-            m.mark[m.corner[d]] = wp.max(m.mark[m.corner[d]], 8 * v) + 1
-            m.mark[m.corner[e]] = wp.max(m.mark[m.corner[e]], 8 * v) + 1
-            c = m.next_corner[c]
-        c = m.first_corner[v]
-        while c >= 0:
-            d = after(c)
-            e = after(d)
-            p = m.position[v]
-            pd = m.position[m.corner[d]]
-            n = wp.cross(pd - p, m.position[m.corner[e]] - p)
-            double_area = wp.length(n)
-            if double_area > ZERO:
-                n = n / double_area
-                if c % 3 == 0:
-                    q = plane(
-                        n,
-                        (p + pd + m.position[m.corner[e]]) / wp.float64(3.0),
-                        double_area * HALF,
-                        double_area * HALF,
-                        noise,
-                    )
-                    m.quadric[v] = m.quadric[v] + q
-                    m.quadric[m.corner[d]] = m.quadric[m.corner[d]] + q
-                    m.quadric[m.corner[e]] = m.quadric[m.corner[e]] + q
-            single = m.mark[m.corner[d]] == 8 * v + 1
-            if single or m.mark[m.corner[e]] == 8 * v + 1:
-                m.kind[v] = wp.max(m.kind[v], BORDER)
-            if m.mark[m.corner[d]] > 8 * v + 2:
-                m.kind[v] = LOCKED
-            if single and double_area > ZERO:
-                outward = wp.cross(pd - p, n)
-                length = wp.length(outward)
-                if length > ZERO:
-                    q = plane(outward / length, p, border_weight * length * length, ZERO, noise)
-                    m.quadric[v] = m.quadric[v] + q
-                    m.quadric[m.corner[d]] = m.quadric[m.corner[d]] + q
-            c = m.next_corner[c]
-    m.state[TICK] = 8 * m.position.shape[0]
 
 
 @wp.kernel(enable_backward=False)
@@ -187,10 +200,12 @@ def fill_queue(m: Surface):
 
 @wp.kernel(enable_backward=False)
 @no_type_check
-def collapse(m: Surface, vertices: wp.int32, faces: wp.int32, bound: wp.float64, budget: wp.int32):
+def collapse(
+    m: Surface, vertices: wp.int32, faces: wp.int32, limit: wp.int32, bound: wp.float64, budget: wp.int32
+):  # fmt: skip
     """Collapse the cheapest edges until a count is reached, the queue is empty, or `budget` edges are gone.
 
-    A `bound` above 0 keeps the original vertices within that distance.
+    Edges from the bucket `limit` on wait. A `bound` above 0 keeps the original vertices within that distance.
     """
     goal = m.state[COLLAPSES] + budget
     while m.state[STATUS] == RUNNING and m.state[COLLAPSES] < goal:
@@ -202,6 +217,8 @@ def collapse(m: Surface, vertices: wp.int32, faces: wp.int32, bound: wp.float64,
             m.state[STATUS] = REACHED
         elif bucket >= BUCKETS:
             m.state[STATUS] = EMPTY_QUEUE
+        elif bucket >= limit:
+            m.state[STATUS] = WAITING
         else:
             slot = m.head[bucket]
             item = m.entry[slot]

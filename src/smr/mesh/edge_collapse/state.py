@@ -23,6 +23,8 @@ RUNNING = wp.constant(0)
 REACHED = wp.constant(1)
 EMPTY_QUEUE = wp.constant(2)
 FULL_QUEUE = wp.constant(3)
+WAITING = wp.constant(4)
+"""What is left costs more than the limit."""
 
 # Values of `kind`.
 INTERIOR = wp.constant(0)
