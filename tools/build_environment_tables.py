@@ -19,7 +19,20 @@ import tomllib
 
 SOURCES = Path(__file__).parent / "environment_tables"
 SHIPPED = Path(__file__).parents[1] / "src" / "smr" / "environment" / "tables"
-KAOLIN_FIELDS = ("tag", "setup_torch_min", "setup_torch_max", "docs_python", "docs_source", "wheels", "source", "cub")
+KAOLIN_FIELDS = (
+    *("tag", "commit", "note", "setup_torch_min", "setup_torch_max", "setup_ignore_torch_ver", "docs_torch"),
+    *("docs_python", "docs_source", "docs_wheel_index", "wheels", "source", "cub", "build_requirements"),
+    *("runtime_requirements", "install_requires_inline"),
+)
+CUDA_VERSIONS = (
+    "10.0",
+    "10.1",
+    "10.2",
+    *(f"11.{n}" for n in range(9)),
+    *(f"12.{n}" for n in range(10)),
+    "13.0",
+    "13.2",
+)
 
 
 def compat() -> dict[str, Any]:
@@ -30,7 +43,23 @@ def compat() -> dict[str, Any]:
 def kaolin() -> dict[str, Any]:
     """What each Kaolin release accepts, and the wheels that its documentation names."""
     releases = tomllib.loads((SOURCES / "kaolin_versions.toml").read_text())["kaolin"]
-    return {version: {k: v for k, v in facts.items() if k in KAOLIN_FIELDS} for version, facts in releases.items()}
+    return {
+        version: {**{k: v for k, v in facts.items() if k in KAOLIN_FIELDS}, "archs": arch_lists(facts)}
+        for version, facts in releases.items()
+    }
+
+
+def arch_lists(release: dict[str, Any]) -> dict[str, str]:
+    """Architectures that a release's setup.py builds for without a GPU, by CUDA version."""
+    found: dict[str, str] = {}
+    for cuda in CUDA_VERSIONS:
+        major, minor = map(int, cuda.split("."))
+        for row in release["arch_lists"]:
+            condition = row["when"].replace("&&", "and").replace("any", "True")
+            if eval(condition, {"__builtins__": {}}, {"major": major, "minor": minor}):  # our own file
+                found[cuda] = row["archs"]
+                break
+    return found
 
 
 def torch_symbols() -> dict[str, Any]:

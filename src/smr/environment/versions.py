@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _NUMBER = re.compile(r"(?<![\w.])[vV]?(\d{1,5}(?:\.\d{1,6}){0,3})(?![\d])")
 
 
 def parse(text: object) -> tuple[int, ...]:
     """First version number in a text (`"12.4.1+cu121"` gives (12, 4, 1)); empty where there is none."""
-    found = _NUMBER.search(str(text)) if text not in (None, True, False) else None
-    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+    return _parsed(str(text)) if text not in (None, True, False) else ()
 
 
 def minor(text: object) -> str:
@@ -35,6 +35,12 @@ def cuda_of_tag(text: object) -> str:
     """CUDA version in a local version or an index name: `"2.4.0+cu121"` gives `"12.1"`; empty where there is none."""
     found = re.search(r"\bcu(\d{2,3})\b", str(text))
     return f"{found.group(1)[:-1]}.{found.group(1)[-1]}" if found else ""
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[int, ...]:
+    found = _NUMBER.search(text)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 
 
 def _padded(version: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,0 +1,158 @@
+"""`smr env`: environments for packages that are compiled against torch. Standard library alone; imports late."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from smr.errors import SmrError
+
+DESCRIPTION = """Environments for packages that are compiled against torch (Kaolin and its kind).
+
+  smr env plan kaolin --gpu "RTX 4090"        what fits together on this machine or another, and why; writes plan.toml
+  smr env build plan.toml --prefix DIR        makes that environment: wheels, or a build from source
+  smr env check DIR                           versions, ABI, GPU code and vital signs, seen from inside it
+  smr env lock DIR                            everything in it with version and hash
+  smr env pack DIR --out kaolin.smr-env       lock and wheels in one file
+  smr env restore FILE --prefix DIR           the same environment again, without a network
+  smr env run DIR -- CMD...                   a program with the loader environment it needs
+  smr env export DIR --slurm                  a job script, container file, kernel, CI job ... that carries it
+  smr env try DIR kaolin==NEXT                the next version beside the current one; then `promote`, `rollback`
+
+Exit code: 0 done, 1 could not (with cause and cure), 2 wrong call.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb; returns the exit code."""
+    arguments = list(argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(DESCRIPTION, end="")
+        return 0 if arguments else 2
+    verb, rest = _VERBS.get(arguments[0]), arguments[1:]
+    if verb is None:
+        print(f"smr env: there is no {arguments[0]!r}; one of {', '.join(_VERBS)}", file=sys.stderr)
+        return 2
+    try:
+        return verb(rest)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 2
+    except KeyboardInterrupt:
+        print("stopped; finished steps are kept, and the same command continues", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `smr env plan | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except SmrError as error:
+        print(f"error: {error.cause}\n  fix: {error.cure}", file=sys.stderr)
+        if "--json" in rest:
+            print(json.dumps({"version": 1, "error": {"cause": error.cause, "cure": error.cure}}))
+        return 1
+
+
+def _plan(argv: list[str]) -> int:
+    from smr.cli.env_words import planned_text
+    from smr.environment.envs.plan import write_plan
+    from smr.environment.envs.planning import make_plan
+
+    options = _plan_parser().parse_args(argv)
+    recipe, version = _recipe(options.package, options.recipe)
+    wishes = _wishes(options, version)
+    planned = make_plan(
+        recipe, wishes, _machine(options), ignore_range=options.ignore_torch_range, own_index=options.own_index
+    )
+    if options.json:
+        print(json.dumps(planned.document(), indent=1))
+    else:
+        print(planned_text(planned, recipe, everything=options.all))
+    if not planned.possible:
+        return 1
+    assert planned.plan is not None
+    write_plan(planned.plan, options.out)
+    print(f"written: {options.out}", file=sys.stderr)
+    return 0
+
+
+def _plan_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="smr env plan", description="What fits together, and why.")
+    parser.add_argument("package", help="kaolin, kaolin==0.17.0, kaolin==HEAD, torch-scatter, ...")
+    parser.add_argument("--python", default="", help="Python version, 3.11")
+    parser.add_argument("--torch", default="", help="torch version, 2.5 or 2.5.1")
+    parser.add_argument("--cuda", default="", help="CUDA version, 12.1; or cpu")
+    parser.add_argument("--gpu", nargs="+", action="extend", help="GPU names or compute capabilities; none")
+    parser.add_argument("--driver", default="", help="NVIDIA driver version, 550.54")
+    parser.add_argument("--distribution", default="", help="Linux distribution: ubuntu-22.04, centos-7, ...")
+    parser.add_argument("--glibc", default="")
+    parser.add_argument("--gcc", default="")
+    parser.add_argument("--architecture", default="", help="x86_64 or aarch64")
+    parser.add_argument(
+        "--facts", type=Path, metavar="FILE", help="a machine that is not here (smr doctor --save-facts)"
+    )
+    parser.add_argument("--elsewhere", action="store_true", help="take nothing from this machine: the options alone")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--wheel", action="store_true", help="wheels only")
+    kind.add_argument("--source", action="store_true", help="build from source")
+    parser.add_argument("--ignore-torch-range", action="store_true", help="try a torch beyond the accepted range")
+    parser.add_argument("--own-index", action="store_true", help="take torch from the index that pip is set to")
+    parser.add_argument("--recipe", type=Path, metavar="FILE", help="recipe of a package of yours")
+    parser.add_argument("--out", type=Path, default=Path("plan.toml"), metavar="FILE")
+    parser.add_argument("--all", action="store_true", help="print every rejected value on a line of its own")
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    return parser
+
+
+def _recipe(package: str, path: Path | None) -> tuple[Any, str]:
+    from smr.environment.envs.recipes import find_recipe, normal, read_recipe
+
+    name, _, version = package.partition("==")
+    if path is None:
+        return find_recipe(name), version.strip()
+    recipe = read_recipe(path)
+    if normal(recipe.name) != normal(name):
+        raise SmrError(f"{path} is the recipe of {recipe.name}, not of {name}", f"smr env plan {recipe.name} ...")
+    return recipe, version.strip()
+
+
+def _wishes(options: argparse.Namespace, version: str) -> Any:
+    from smr.environment import versions
+    from smr.environment.envs.demands import Wishes
+
+    for name in ("python", "torch", "driver", "glibc", "gcc"):
+        value = getattr(options, name)
+        if value and not versions.parse(value):
+            raise SmrError(f"--{name} {value!r} is not a version", f"give numbers, such as --{name} 3.11")
+    if options.cuda and options.cuda != "cpu" and not versions.parse(options.cuda):
+        raise SmrError(f"--cuda {options.cuda!r} is neither a version nor cpu", "give --cuda 12.1, or --cuda cpu")
+    method = "wheel" if options.wheel else "source" if options.source else ""
+    return Wishes(version, options.torch, options.cuda, versions.minor(options.python), method)
+
+
+def _machine(options: argparse.Namespace) -> Any:
+    """The machine of a facts file, or this one, or none; options win."""
+    from dataclasses import replace
+
+    from smr.environment import documents
+    from smr.environment.envs.machine import Machine, machine_of, with_distribution, with_gpus
+    from smr.environment.gather.collect import collect
+
+    described = options.gpu or options.driver or options.distribution or options.glibc or options.architecture
+    if options.facts:
+        machine = machine_of(documents.read_facts(options.facts), options.facts.name)
+    elif options.elsewhere or described:
+        machine = Machine()
+    else:
+        machine = machine_of(collect(scan=False), "this machine")
+    if options.gpu:
+        machine = with_gpus(machine, tuple(options.gpu))
+    if options.distribution:
+        machine = with_distribution(machine, options.distribution)
+    given = {name: getattr(options, name) for name in ("driver", "glibc", "gcc", "architecture")}
+    return replace(machine, **{name: value for name, value in given.items() if value})
+
+
+_VERBS = {"plan": _plan}

@@ -1,0 +1,63 @@
+"""What `smr env` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from smr.environment.envs.choose import Rejection
+from smr.environment.envs.plan import Plan
+from smr.environment.envs.planning import Planned
+from smr.environment.envs.recipes import Recipe
+
+_NAMES = {"package": "", "torch": "torch", "build": "torch's build", "method": "how", "python": "Python"}
+
+
+def planned_text(planned: Planned, recipe: Recipe, *, everything: bool = False) -> str:
+    """A plan with its reasons, or the conflict and the nearest plan."""
+    plan = planned.plan
+    if plan is None:
+        return f"No combination of {recipe.name} is known."
+    lines = []
+    if not planned.possible:
+        lines += ["These exclude each other:", *(f"  {name}" for name in planned.choice.conflict), ""]
+        lines += ["The nearest plan that works gives up:"]
+        lines += [f"  {name}" for name, _ in planned.choice.given_up]
+        lines += ["", "It is:"]
+    lines += [f"  {name:<14}{value}" for name, value in _rows(plan) if value]
+    lines += [f"  note: {note}" for note in plan.notes]
+    lines += ["", "Rejected, with the rule:"]
+    lines += _rejections(planned.choice.rejected, recipe.name, everything)
+    return "\n".join(lines)
+
+
+def _rows(plan: Plan) -> list[tuple[str, str]]:
+    gcc = plan.gcc and f"{plan.gcc[0] or 'any'} to {plan.gcc[1] or 'any'}"
+    minutes = f" (about {plan.cpu_minutes} minutes of one core)" if plan.cpu_minutes else ""
+    how = "a wheel" if plan.method == "wheel" else f"built from source, {plan.source_tag or 'given source'}{minutes}"
+    return [
+        (plan.package, f"{plan.package_version}, {how}"),
+        ("page", plan.wheel_page),
+        ("torch", f"{plan.torch} for {'the CPU' if plan.build == 'cpu' else 'CUDA ' + plan.cuda}"),
+        ("index", plan.torch_index or "the one that pip is set to"),
+        ("Python", plan.python),
+        ("with", ", ".join((*plan.companions, *plan.requires))),
+        ("built with", ", ".join(plan.build_requires)),
+        ("toolkit", f"CUDA {plan.cuda}, nvcc and headers" if plan.method == "source" and plan.cuda else ""),
+        ("gcc", gcc if isinstance(gcc, str) else ""),
+        ("for GPUs", " ".join(plan.architectures)),
+        ("driver", f"{plan.driver} or newer" if plan.driver else ""),
+        ("glibc", f"{plan.glibc} or newer" if plan.glibc else ""),
+        ("switches", " ".join(f"{name}={value}" for name, value in plan.switches.items())),
+    ]
+
+
+def _rejections(rejected: Iterable[Rejection], package: str, everything: bool) -> list[str]:
+    """Neighbours that the same rule rejects share a line."""
+    lines = []
+    for (variable, rule), group in groupby(rejected, key=lambda r: (r.variable, r.rule)):
+        values = [one.value for one in group]
+        shown = ", ".join(values) if everything or len(values) <= 3 else f"{values[0]} ... {values[-1]}"
+        name = _NAMES[variable] or package
+        lines.append(f"  {name} {shown}: {rule or 'works too, preferred less'}")
+    return lines
