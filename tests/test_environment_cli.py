@@ -287,6 +287,75 @@ def test_vital_signs_that_are_not_installed_are_left_out() -> None:
     assert list(vitals.vital_signs(run=runner)) == []
 
 
+def test_the_vital_signs_of_smr_are_these() -> None:
+    assert [vital.name for vital in vitals.VITALS if vital.package == "smr"] == [
+        "CUDA allocation and kernel (Warp)",
+        "Warp kernel",
+        "rasterize",
+        "Poisson surface",
+        "Laplacian smoothing",
+        "inside test",
+        "USDZ written and read back",
+    ]
+
+
+def test_every_vital_sign_has_a_process_and_a_time_limit_of_its_own() -> None:
+    limits = []
+
+    def runner(argv: Any, *, limit_s: float = 10.0, text: str = "") -> Outcome:
+        compile(Path(argv[1]).read_text(encoding="utf-8"), argv[1], "exec")
+        limits.append(limit_s)
+        return Outcome("timeout", f"{limit_s:g}", "", "") if len(limits) == 1 else Outcome("ok", "0", "3 of 3\n", "")
+
+    signs = list(vitals.vital_signs(run=runner, limit_s=7.0))
+    assert limits == [7.0] * len(vitals.VITALS)
+    assert signs[0]["sentence"] == "did not answer within 7 s"
+    assert {sign["says"] for sign in signs[1:]} == {"3 of 3"}
+
+
+@pytest.mark.parametrize("name", ["Poisson surface", "inside test"])
+def test_these_vital_signs_are_well(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vitals, "VITALS", [vital for vital in vitals.VITALS if vital.name == name])
+    (sign,) = vitals.vital_signs()
+    assert sign["status"] == "ok", sign
+
+
+@pytest.mark.slow
+def test_all_vital_signs_of_smr_are_well() -> None:
+    signs = {sign["name"]: sign for sign in vitals.vital_signs() if sign["package"] == "smr"}
+    assert {sign["status"] for sign in signs.values()} == {"ok"}, signs
+    assert len(signs) >= 6  # all but CUDA's
+
+
+def test_what_warming_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def runner(argv: Any, *, limit_s: float = 10.0, text: str = "") -> Outcome:
+        compile(argv[2], "warm", "exec")
+        return Outcome("ok", "0", "Warp 1.19\n27 modules ready on cpu\n", "a warning\n")
+
+    assert vitals.warm(run=runner) == {"status": "ok", "sentence": "ended well", "says": "27 modules ready on cpu"}
+    failed = vitals.warm(run=lambda *_, **__: Outcome("exit", "1", "", "Traceback\nImportError: no warp\n"))
+    assert failed["says"] == "ImportError: no warp"
+    monkeypatch.setattr("smr.cli.doctor.warm", lambda: failed)
+    assert main(["--warm", "--facts", str(HEALTHY)]) == 1
+    assert "kernels: ImportError: no warp" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_after_warming_a_reconstruction_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from smr.demo import make_capture
+
+    monkeypatch.setenv("WARP_CACHE_PATH", str(tmp_path / "kernels"))
+    make_capture(tmp_path / "capture", views=6, width=96, height=72)
+    warmed = vitals.warm()
+    assert warmed["status"] == "ok", warmed
+    built = sorted((tmp_path / "kernels").rglob("*.o"))
+    assert len(built) > 20
+    command = [sys.executable, "-m", "smr", "reconstruct", str(tmp_path / "capture"), "--out", str(tmp_path / "a.usdz")]
+    outcome = run([*command, "--device", "cpu", "--vertices", "1000"], limit_s=200.0)
+    assert outcome.ok, outcome.stderr
+    assert sorted((tmp_path / "kernels").rglob("*.o")) == built
+
+
 def test_shipped_tables_and_pages_are_what_their_sources_give() -> None:
     assert (ROOT / "docs" / "faults.md").read_text(encoding="utf-8") == faults_page(), (
         "run python tools/build_faults_page.py"

@@ -52,6 +52,7 @@ def entry() -> None:
 def _examine(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     if options.warm:
+        print("kernels: compiling, once for each version of smr; 10 to 60 s on two cores", file=sys.stderr, flush=True)
         warmed = warm()
         print(f"kernels: {warmed['says'] or warmed['sentence']}", file=sys.stderr)
         if warmed["status"] != "ok" and not options.run:
