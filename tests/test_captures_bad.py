@@ -316,7 +316,7 @@ def test_depth_of_8_bits_asks_for_the_scale(seven: Path) -> None:
     assert len(read_capture(seven, CaptureConfig(depth_scale=62.5))) == writers.FRAMES
 
 
-@pytest.mark.parametrize("scale", [0.0, -1000.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("scale", [0.0, -1000.0, float("nan"), 1e-300, 1e300, float("inf")])
 def test_a_scale_that_is_none(seven: Path, scale: float) -> None:
     with pytest.raises(SmrError, match="--depth-scale is"):
         read_capture(seven, CaptureConfig(depth_scale=scale))

@@ -84,6 +84,22 @@ def test_a_chosen_voxel_size_grows_until_it_fits_and_says_so(scene: tuple[Survey
     assert "may be used, so" in chosen.findings[0].cause
 
 
+def test_a_memory_into_which_nothing_fits(scene: tuple[Survey, Capture]) -> None:
+    for voxel_size in (None, 0.01):
+        settings = {"memory": 1e-6} if voxel_size is None else {"memory": 1e-6, "voxel_size": voxel_size}
+        with pytest.raises(SmrError, match=r"No voxel size makes this scene fit into the 1e-06 GB.*\n.*--memory"):
+            plan(*scene, config(**settings))
+
+
+def test_an_absurd_voxel_size_gets_the_same_answer_as_a_small_one(scene: tuple[Survey, Capture]) -> None:
+    cures = []
+    for size in (1e-30, 1e-6, 1e-5):
+        with pytest.raises(SmrError, match="needs about") as refused:
+            plan(*scene, config(voxel_size=size, memory=0.5))
+        cures.append(refused.value.cure)
+    assert len(set(cures)) == 1
+
+
 @pytest.mark.parametrize("size", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_voxel_size_that_is_none(scene: tuple[Survey, Capture], size: float) -> None:
     with pytest.raises(SmrError, match="--voxel-size is"):

@@ -30,6 +30,8 @@ FINISH_SECONDS = 25.0
 """CPU time to clean, unwrap and write."""
 PHOTO_SECONDS = 0.15
 """CPU time to texture from a photo of 640×480."""
+LARGEST = 100.0
+"""Metres; no voxel is larger."""
 GROWTH_LIMIT = 2.0
 """Frames between the sampled ones add at most this factor of surface."""
 
@@ -89,6 +91,11 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
     needed = volume_bytes(blocks, color=color)
     if needed > budget:
         fits = _fitting_size(survey, voxel_size, truncation, budget, color)
+        if fits is None:
+            raise SmrError(
+                f"No voxel size makes this scene fit into the {_gigabytes(budget)} that may be used.",
+                "Give --memory with more gigabytes, or free some.",
+            )
         if given is not None:
             raise SmrError(
                 f"A voxel size of {given:g} m needs about {_gigabytes(needed)} for this scene; "
@@ -202,10 +209,17 @@ def _unique_cells(groups: list[Float32[np.ndarray, "N 3"]], cell: float) -> int:
     return len(np.unique((indices[:, 0] * span[1] + indices[:, 1]) * span[2] + indices[:, 2]))
 
 
-def _fitting_size(survey: Survey, voxel_size: float, truncation: float, budget: int, color: bool) -> float:
-    """The next readable voxel size whose volume fits."""
-    size = _next_readable(voxel_size)
-    while volume_bytes(expected_blocks(survey, size, truncation), color=color) > budget and size < 1e6:
+def _fitting_size(survey: Survey, voxel_size: float, truncation: float, budget: int, color: bool) -> float | None:
+    """The next readable voxel size whose volume fits; None where none does."""
+
+    def needed(size: float) -> int:
+        return volume_bytes(expected_blocks(survey, size, truncation), color=color)
+
+    # Blocks are about as 1 / size squared: begin a little below what that says, lest a tiny size take long.
+    size = _next_readable(voxel_size * max(1.0, (needed(voxel_size) / max(budget, 1)) ** 0.5 / 4))
+    while needed(size) > budget:
+        if size > LARGEST:
+            return None
         size = _next_readable(size)
     return size
 

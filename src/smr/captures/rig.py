@@ -218,7 +218,7 @@ def find_depth_scale(
         SmrError: None of them says.
     """
     if config.depth_scale is not None:
-        if not (np.isfinite(config.depth_scale) and config.depth_scale > 0):
+        if not 1e-6 <= config.depth_scale <= 1e12:  # nanometres to megametres; NaN is neither
             raise SmrError(
                 f"--depth-scale is {config.depth_scale:g}.",
                 "Give the stored value of one metre: 1000 for millimetres, 5000 for TUM, 1 for metres.",
