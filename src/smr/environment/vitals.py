@@ -203,7 +203,7 @@ root = pathlib.Path(smr.__file__).parent
 count = 0
 for path in sorted(root.rglob("*.py")):
     parts = path.relative_to(root).with_suffix("").parts
-    if parts[0] == "environment" or "@wp.kernel" not in path.read_text(encoding="utf-8", errors="replace"):
+    if parts[0] == "environment" or "wp.kernel" not in path.read_text(encoding="utf-8", errors="replace"):
         continue
     importlib.import_module(".".join(("smr", *(part for part in parts if part != "__init__"))))
     count += 1
