@@ -43,7 +43,7 @@ def winding_number(mesh: Mesh, points: Float[np.ndarray, "N 3"], *, device: str 
     For a closed mesh 0 outside, 1 inside, 2 where two bodies overlap, -1 in a body that is inside out. A hole changes
     it smoothly. No ray is cast, so edges, vertices and faces in line with a point do no harm. Faces near a point count
     exactly, in double precision; those far away through their node's sum (Barill et al. 2018, with the second term),
-    which leaves an error of up to 0.02 a body, most at the middle of a sphere, where all nodes err alike.
+    which leaves an error of up to 0.03 a body, most at the middle of a sphere, where all nodes err alike.
 
     Args:
         mesh: Closed or open, in one piece or many; faces counter-clockwise seen from outside.
