@@ -62,7 +62,7 @@ def test_a_wrong_call_ends_with_2(call):
         ["reconstruct", "{}/nowhere", "--out", "{}/a.usdz"],
         ["convert", "{}/nowhere.obj", "{}/a.usdz"],
         ["evaluate", "{}/nowhere.ply", "--reference", "{}/b.ply"],
-        ["texture", "{}/nowhere.ply", "{}/c", "--out", "{}/a.glb"],
+        ["texture", "{}/b.ply", "{}/nowhere", "--out", "{}/a.glb"],
         ["clean", "{}/nowhere.ply", "--out", "{}/a.glb"],
     ],
 )
@@ -100,7 +100,8 @@ def test_a_silent_step_speaks_by_itself_and_gives_an_estimate():
         with step(progress.track, "compiling"):
             time.sleep(2.3)
     text = stream.getvalue()
-    assert "fusing: 2/4, about" in text
+    assert "fusing: " in text
+    assert "/4, about" in text
     assert "left" in text
     assert "compiling: " in text
 

@@ -26,6 +26,7 @@ from smr.formats import read_mesh
 from smr.formats.model import geometry
 from smr.metrics import evaluate
 from smr.pipeline import reconstruct
+from smr.records import Mesh, TexturedMesh
 from smr.tsdf import extract_mesh, fuse
 
 SMALL = PipelineConfig(fusion=FusionConfig(voxel_size=0.006), clean=CleanConfig(vertices=6000))
@@ -129,7 +130,7 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(scene, tmp_path):
     with pytest.raises(SmrError, match=r"ends in \.xyz"):
         reconstruct(scene.folder, tmp_path / "model.xyz", SMALL)
     (tmp_path / "file").write_text("")
-    with pytest.raises(SmrError, match="cannot be made"):
+    with pytest.raises(SmrError, match="cannot be written"):
         reconstruct(scene.folder, tmp_path / "file" / "model.usdz", SMALL)
 
 
@@ -144,6 +145,46 @@ def test_photos_without_depth_are_refused_with_a_true_sentence(scene, tmp_path):
     shutil.copytree(scene.folder / "color", tmp_path / "photos")
     with pytest.raises(SmrError, match="no frame with depth"):
         reconstruct(tmp_path / "photos", tmp_path / "model.usdz")
+
+
+def test_depth_alone_gives_a_bare_mesh(scene, tmp_path):
+    folder = tmp_path / "depth only"
+    shutil.copytree(scene.folder, folder)
+    cameras = json.loads((folder / "cameras.json").read_text())
+    for frame in cameras["frames"]:
+        del frame["color"]
+    (folder / "cameras.json").write_text(json.dumps(cameras))
+    result = reconstruct(folder, tmp_path / "bare.ply", SMALL, device="cpu")
+    assert isinstance(result.model, Mesh)
+    assert result.report["texture"] is None
+    assert len(geometry(read_mesh(tmp_path / "bare.ply")).faces) == len(result.model.faces)
+
+
+def test_one_damaged_photo_does_not_cost_the_run(scene, tmp_path, caplog):
+    folder = tmp_path / "damaged"
+    shutil.copytree(scene.folder, folder)
+    photo = sorted((folder / "color").glob("*.jpg"))[5]
+    data = photo.read_bytes()
+    photo.write_bytes(data[: len(data) // 2] + bytes(len(data) // 2))
+    result = reconstruct(folder, tmp_path / "model.glb", SMALL, device="cpu")
+    assert isinstance(result.model, TexturedMesh)
+
+
+def test_an_output_that_cannot_be_written_is_said_before_the_work(scene, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "touch", lambda self, **_: (_ for _ in ()).throw(OSError(30, "Read-only file system")))
+    with pytest.raises(SmrError, match="cannot be written"):
+        reconstruct(scene.folder, tmp_path / "model.usdz", SMALL, work=tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_model_in_a_y_up_file_is_textured_again_in_its_capture(scene, result, tmp_path, capsys):
+    glb = next(str(path) for path in result.files if path.suffix == ".glb")
+    command = ["texture", glb, str(scene.folder), "--out", str(tmp_path / "again.ply"), "--device", "cpu", "--json"]
+    assert main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["texture"]["seen"] > 0.8
+    again = geometry(read_mesh(tmp_path / "again.ply"))
+    np.testing.assert_allclose(again.vertices.mean(0), result.model.mesh.vertices.mean(0), atol=0.01)
 
 
 def test_two_frames_are_enough(scene, tmp_path):

@@ -76,6 +76,25 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
+def check_writable(path: Path) -> None:
+    """Find out before the work whether a file can be written at `path`; leaves nothing behind.
+
+    Raises:
+        SmrError: `path` is a folder, or a file cannot be made where it, or the folder to be made for it, would lie.
+    """
+    if path.is_dir():
+        raise SmrError(f"{path} is a folder, where a file is to be written.", "Choose a file name.")
+    folder = Path(os.path.realpath(path)).parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        trial = folder / f".smr-{secrets.token_hex(6)}.tmp"
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
 def write_error(path: Path, error: OSError) -> SmrError:
     """What to tell the user about a write that the system refused."""
     reason = os.strerror(error.errno).lower() if error.errno else str(error)

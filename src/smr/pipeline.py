@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from . import tsdf
-from .agreement import measure_agreement
+from .agreement import Agreement, measure_agreement
 from .arrays import resolve_device
+from .atomic import check_writable
 from .captures import SURVEY_RECORDS, read_capture, survey
 from .cleaning import CleanReport, clean
 from .config import PipelineConfig
+from .errors import SmrError
 from .formats import format_of, write_mesh
 from .plan import Plan, plan
 from .progress import Track, untracked
@@ -20,12 +23,16 @@ from .records import Capture, Material, Mesh, TexturedMesh
 from .run_folder import RunFolder, capture_fingerprint, fingerprint
 from .texturing import TextureReport, bake
 
+log = logging.getLogger(__name__)
+TEXTURE_RECORDS = (TexturedMesh, Mesh, Material, TextureReport)
+
 
 @dataclass(frozen=True)
 class Result:
     """What a run made."""
 
-    model: TexturedMesh
+    model: TexturedMesh | Mesh
+    """With a texture where the capture has photos."""
     files: tuple[Path, ...]
     report: dict[str, Any]
     """The contents of run.json."""
@@ -54,8 +61,9 @@ def reconstruct(
         SmrError: The capture cannot carry the result that was asked for, or a file cannot be written.
     """
     outputs = [Path(path) for path in ([out] if isinstance(out, (str, Path)) else out)]
-    for path in outputs:
-        format_of(path)  # a wrong ending is said now, not after the work
+    for path in outputs:  # what cannot be written is said now, not after the work
+        format_of(path)
+        check_writable(path)
     device = resolve_device(device)
     capture = read_capture(Path(source), config.capture)
 
@@ -73,31 +81,22 @@ def reconstruct(
         )
 
         key = fingerprint(key, config.texture)
-        model, textured = run.stage(
-            "texture",
-            key,
-            lambda: bake(mesh, capture, config.texture, device=device, track=track),
-            (TexturedMesh, Mesh, Material, TextureReport),
+        model, painted = run.stage(
+            "texture", key, lambda: _texture(mesh, capture, config, device, track), TEXTURE_RECORDS
         )
 
         files = [write_mesh(model, path, world_up=seen.world_up) for path in track(outputs, "writing files")]
-        agreement = measure_agreement(
-            mesh,
-            capture,
-            tolerance=3 * choice.voxel_size,
-            depth_max=choice.fusion.depth_max,
-            device=device,
-            track=track,
-        )
+        agreement = _agreement(mesh, capture, choice, device, track)
+        findings = (*capture.findings, *seen.findings, *choice.findings)
         report = run.write_report(
             {
                 "device": device,
                 "config": asdict(config),
                 "capture": {"format": capture.format, "frames": len(capture)},
-                "findings": [asdict(finding) for finding in (*capture.findings, *seen.findings)],
+                "findings": [asdict(finding) for finding in findings],
                 "plan": choice.as_dict(),
                 "clean": asdict(cleaned),
-                "texture": asdict(textured),
+                "texture": asdict(painted) if painted else None,
                 "agreement": asdict(agreement) if agreement else None,
                 "files": [str(file) for file in files],
             }
@@ -107,4 +106,29 @@ def reconstruct(
 
 def _surface(capture: Capture, choice: Plan, device: str, track: Track) -> Mesh:
     volume = tsdf.fuse(capture, choice.fusion, device=device, track=track)
-    return tsdf.extract_mesh(volume, choice.fusion)
+    return tsdf.extract_mesh(volume, choice.fusion, track=track)
+
+
+def _texture(
+    mesh: Mesh, capture: Capture, config: PipelineConfig, device: str, track: Track
+) -> tuple[TexturedMesh | Mesh, TextureReport | None]:
+    """Depth alone gives a bare mesh."""
+    if all(frame.photo is None or frame.photo.world_from_camera is None for frame in capture.frames):
+        return mesh, None
+    return bake(mesh, capture, config.texture, device=device, track=track)
+
+
+def _agreement(mesh: Mesh, capture: Capture, choice: Plan, device: str, track: Track) -> Agreement | None:
+    """The quality figure of the report; the files are written, so that nothing here may cost them."""
+    try:
+        return measure_agreement(
+            mesh,
+            capture,
+            tolerance=3 * choice.voxel_size,
+            depth_max=choice.fusion.depth_max,
+            device=device,
+            track=track,
+        )
+    except SmrError as error:
+        log.warning("The surface was not compared with the depth maps. %s", error.cause)
+        return None

@@ -33,7 +33,7 @@ from .archive import ENDINGS, unpack
 from .checks import checked_capture, named
 from .decode import Decoder, decode_depth, decode_mask, decode_photo
 from .folder import Folder
-from .survey import SURVEY_RECORDS, Survey, survey
+from .survey import SURVEY_RECORDS, Survey, estimated_up, survey
 
 __all__ = [
     "READERS",
@@ -46,6 +46,7 @@ __all__ = [
     "decode_mask",
     "decode_photo",
     "decode_usable",
+    "estimated_up",
     "read_capture",
     "survey",
 ]

@@ -140,7 +140,7 @@ def _measure(capture: Capture, sample: Sample) -> Survey:
         exposure_spread=_exposure_spread(sample.looks),
         color_offset=color_offset(edges),
         extent=_extent(points),
-        world_up=capture.world_up or _estimated_up(capture),
+        world_up=capture.world_up or estimated_up(capture),
         world_up_estimated=capture.world_up is None,
         findings=(),
         points=points,
@@ -222,7 +222,7 @@ def _extent(
     return (float(low[0]), float(low[1]), float(low[2])), (float(high[0]), float(high[1]), float(high[2]))
 
 
-def _estimated_up(capture: Capture) -> UpAxis:
+def estimated_up(capture: Capture) -> UpAxis:
     """The axis nearest to the mean upward direction of the images; cameras are mostly held level."""
     sensors = [frame.photo or frame.depth for frame in capture.frames]
     ups = [-s.world_from_camera[:3, 1] for s in sensors if s is not None and s.world_from_camera is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -84,7 +84,7 @@ class Evaluate(DeviceOptions):
     """One or more mesh files that are the truth together."""
     distances: tuple[float, ...] = (0.001, 0.002, 0.005)
     """Distances for precision, recall and F-score, metres."""
-    align: str = "none"
+    align: Literal["none", "rigid", "similarity"] = "none"
     """none, rigid or similarity: move the mesh onto the reference first."""
     seen_by: Path | None = None
     """Capture: measure completeness only where one of its depth maps saw the reference."""
@@ -151,7 +151,7 @@ class Convert(Options):
     """File to write."""
     scale: float = 1.0
     """Multiply all lengths; 0.001 turns millimetres into metres."""
-    up: str | None = None
+    up: Literal["x", "-x", "y", "-y", "z", "-z"] | None = None
     """The source's up axis (x, -x, y, -y, z, -z) where its format does not say it."""
 
     def run(self, ui: Interface) -> Answer:

@@ -44,7 +44,7 @@ def run_demo(folder: Path, *, views: int, seed: int, device: str, track: Track) 
     outputs = [folder / f"model{ending}" for ending in (".usdz", ".glb", ".ply")]
     result = reconstruct(source, outputs, device=device, track=track)
     evaluation = evaluate(
-        result.model.mesh,
+        geometry(result.model),
         geometry(read_mesh(truth)),
         seen_by=read_capture(source),
         seed=seed,

@@ -103,8 +103,10 @@ def describe_clean(clean: dict[str, Any]) -> str:
     return "\n".join([f"clean    {', '.join(parts)}", *(f"         {note}" for note in clean["notes"])])
 
 
-def describe_texture(texture: dict[str, Any]) -> str:
+def describe_texture(texture: dict[str, Any] | None) -> str:
     """What the texture holds."""
+    if texture is None:
+        return "texture  none: the capture has no photo with a pose"
     parts = [
         f"{texture['size']}×{texture['size']} pixels of {length(texture['texel_size'])}",
         f"{texture['photos_used']} of {texture['photos']} photos used",

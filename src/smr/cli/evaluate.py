@@ -9,7 +9,6 @@ import numpy as np
 
 from ..arrays import resolve_device
 from ..captures import read_capture
-from ..errors import SmrError
 from ..formats import format_of, read_mesh, write_mesh
 from ..formats.model import geometry
 from ..metrics import colored_error_mesh, evaluate
@@ -21,8 +20,6 @@ from .describe import describe_evaluation
 
 def run_evaluate(command: Any, ui: Interface) -> Answer:
     """Measure, print, and write the coloured error mesh where one is asked for."""
-    if command.align not in ("none", "rigid", "similarity"):
-        raise SmrError(f"--align {command.align} is not known.", "Use none, rigid or similarity.")
     if command.error_mesh is not None:
         format_of(command.error_mesh)
     device = resolve_device(command.device)

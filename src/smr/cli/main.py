@@ -9,9 +9,11 @@ import os
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..atomic import write_error
 from ..errors import SmrError
 from .command import Answer
 
@@ -59,10 +61,14 @@ def main(argv: list[str] | None = None) -> int:
             raise
         where = f" ({error.filename})" if error.filename else ""
         cure = "Free some space, or name another place with --out and --work; then the same command continues."
-        return _fail(command, SmrError(f"{error.strerror}{where}.", cure), error)
+        said = SmrError(f"{error.strerror}{where}.", cure)
+        return _fail(command, write_error(Path(error.filename), error) if error.filename else said, error)
     except Exception:  # noqa: BLE001  (the last place that can still say what to do)
         traceback.print_exc()
         print("This is a fault of smr, or of this machine. `smr doctor` tells which.", file=sys.stderr)
+        if command.json:
+            wrong = {"cause": repr(sys.exc_info()[1]), "cure": "Run `smr doctor`."}
+            print(json.dumps(_versioned(command, {"error": wrong}), ensure_ascii=False))
         return 1
     print(
         json.dumps(_versioned(command, answer.document), indent=1, ensure_ascii=False) if command.json else answer.text

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ..arrays import resolve_device
-from ..captures import read_capture
+from ..atomic import check_writable
+from ..captures import estimated_up, read_capture
 from ..cleaning import clean
 from ..formats import format_of, read_model, write_mesh
 from ..formats.convert import convert
-from ..formats.model import AnyMesh
+from ..formats.model import AnyMesh, geometry, turned
 from ..mesh.unwrap import unwrap
 from ..progress import step
-from ..records import Material, Mesh, TexturedMesh, UpAxis
+from ..records import Material, TexturedMesh, UpAxis
 from ..texturing import bake
 from .command import Answer, Interface
 from .describe import describe_clean, describe_findings, describe_texture, listed
@@ -23,29 +24,34 @@ from .describe import describe_clean, describe_findings, describe_texture, liste
 
 def run_texture(command: Any, ui: Interface) -> Answer:
     """Texture a mesh from anywhere."""
-    _check_endings(command.out)
+    _check_outputs(command.out)
     device = resolve_device(command.device)
-    model = read_model(command.mesh)
     capture = read_capture(command.capture, command.frames)
-    textured, report = bake(_geometry(model.mesh), capture, command.texture, device=device, track=ui.track)
-    files = _write(textured, command.out, model.world_up or capture.world_up or "z", ui)
-    document = {"texture": asdict(report), "files": [str(file) for file in files]}
-    return Answer(f"{describe_texture(asdict(report))}\n{listed(files)}", document)
+    world_up = capture.world_up or estimated_up(capture)
+    model = read_model(command.mesh)
+    if model.world_up is not None:  # a format that turned the mesh to its own up axis: turn it back
+        model = replace(model, mesh=turned(model.mesh, model.world_up, world_up))
+    textured, report = bake(geometry(model.mesh), capture, command.texture, device=device, track=ui.track)
+    files = _write(textured, command.out, world_up, ui)
+    findings = [asdict(finding) for finding in (*capture.findings, *model.findings)]
+    document = {"texture": asdict(report), "files": [str(file) for file in files], "findings": findings}
+    return Answer("\n".join([*_worth_saying(findings), describe_texture(asdict(report)), listed(files)]), document)
 
 
 def run_clean(command: Any, ui: Interface) -> Answer:
     """Clean a mesh from anywhere."""
-    _check_endings(command.out)
+    _check_outputs(command.out)
     device = resolve_device(command.device)
     model = read_model(command.mesh)
-    mesh, report = clean(_geometry(model.mesh), command.clean, device=device, track=ui.track)
+    mesh, report = clean(model.mesh, command.clean, device=device, track=ui.track)
     result: AnyMesh = mesh
     if command.unwrap:
         atlas = unwrap(mesh, track=ui.track)
         result = TexturedMesh(mesh, atlas.uvs, atlas.face_uvs, (Material(),))
     files = _write(result, command.out, model.world_up or "z", ui)
-    document = {"clean": asdict(report), "files": [str(file) for file in files]}
-    return Answer(f"{describe_clean(asdict(report))}\n{listed(files)}", document)
+    findings = [asdict(finding) for finding in model.findings]
+    document = {"clean": asdict(report), "files": [str(file) for file in files], "findings": findings}
+    return Answer("\n".join([*_worth_saying(findings), describe_clean(asdict(report)), listed(files)]), document)
 
 
 def run_convert(command: Any, ui: Interface) -> Answer:
@@ -57,13 +63,14 @@ def run_convert(command: Any, ui: Interface) -> Answer:
     return Answer("\n".join([*describe_findings(findings), listed([made.path])]), document)
 
 
-def _geometry(model: AnyMesh) -> Mesh:
-    return model.mesh if isinstance(model, TexturedMesh) else model
+def _worth_saying(findings: Sequence[dict[str, Any]]) -> list[str]:
+    return describe_findings([finding for finding in findings if finding["severity"] != "note"])
 
 
-def _check_endings(paths: Sequence[Path]) -> None:
+def _check_outputs(paths: Sequence[Path]) -> None:
     for path in paths:
         format_of(path)
+        check_writable(path)
 
 
 def _write(model: AnyMesh, paths: Sequence[Path], up: UpAxis, ui: Interface) -> list[Path]:

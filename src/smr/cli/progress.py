@@ -50,7 +50,7 @@ class LineProgress:
     def __init__(self, stream: Any = None) -> None:
         self._stream = stream or sys.stderr
         self._steps: list[_Step] = []
-        self._stepped = False
+        self._stepped = self._said = False
         self._spoke = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -71,14 +71,14 @@ class LineProgress:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.2):
-            if time.monotonic() - self._spoke < SILENCE * 0.9:
+            if time.monotonic() - self._spoke < SILENCE * (0.9 if self._said else 0.5):
                 continue
             steps = list(self._steps)
             self.say(steps[-1].text() if steps else "working" if self._stepped else "starting")
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self._spoke = time.monotonic()
+        self._spoke, self._said = time.monotonic(), True
         self._stream.write(text + "\n")
         self._stream.flush()
 

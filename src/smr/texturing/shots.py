@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
 from ..arrays import cpu_threads
-from ..captures import Decoder, decode_ahead
+from ..captures import Decoder, decode_usable
 from ..errors import SmrError
 from ..progress import Track
 from ..records import Camera, Capture, Photo
@@ -53,9 +53,9 @@ class Shots:
         return len(self.photos)
 
     def decode(self, wanted: Sequence[int], track: Track, label: str) -> Iterator[tuple[int, Shot]]:
-        """Yield `(index, shot)` of the wanted photos in order."""
-        ahead = decode_ahead(wanted, self._decode, threads=cpu_threads(), lookahead=min(8, 2 * cpu_threads()))
-        yield from zip(wanted, track(ahead, label, len(wanted)), strict=True)
+        """Yield `(index, shot)` of the wanted photos in order; a damaged one is left out with a warning."""
+        ahead = decode_usable(wanted, self._decode, threads=cpu_threads(), lookahead=min(8, 2 * cpu_threads()))
+        yield from track(ahead, label, len(wanted))
 
     def _decode(self, index: int) -> Shot:
         if index in self._kept:
