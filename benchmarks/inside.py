@@ -3,8 +3,9 @@
     python benchmarks/inside.py [--peers trimesh]
 
 One JSON line for each mesh and each way. CPU time is user + system of one run after a small one that warms up, building
-the tree included; trimesh casts rays, needs rtree, and takes minutes. Points of the spheres lie at random in the box around them, none within 0.5 % of the surface; the
-grid's points are in line with edges, vertices and diagonals of the box, none on its surface.
+the tree included; trimesh casts rays, needs rtree, and takes minutes. Points of the spheres lie at random in the box
+around them, none within 0.5 % of the surface; the grid's points are in line with edges, vertices and diagonals of the
+box, none on its surface.
 """
 
 from __future__ import annotations
