@@ -11,6 +11,7 @@ from smr.cleaning import clean
 from smr.config import CleanConfig
 from smr.errors import SmrError
 from smr.mesh.distance import index_surface
+from smr.mesh.edge_collapse import regions
 from smr.mesh.repair import drop_invalid_faces
 from smr.mesh.topology import boundary_loops, connected_components, edges, half_edges
 from smr.progress import Item
@@ -94,6 +95,32 @@ def test_the_same_input_gives_the_same_bytes() -> None:
     assert first[0].vertices.tobytes() == second[0].vertices.tobytes()
     assert first[0].faces.tobytes() == second[0].faces.tobytes()
     assert first[1] == second[1]
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    monkeypatch.setattr(regions, "REGION_FACES", 5000)
+    expected = clean(scan(0.002), CleanConfig(vertices=1500))
+    monkeypatch.setattr("smr.arrays.cpu_threads", lambda: threads)
+    monkeypatch.setattr(regions, "cpu_threads", lambda: threads)
+    result = clean(scan(0.002), CleanConfig(vertices=1500))
+    assert result[0].vertices.tobytes() == expected[0].vertices.tobytes()
+    assert result[0].faces.tobytes() == expected[0].faces.tobytes()
+    assert result[1] == expected[1]
+
+
+def test_a_small_piece_that_touches_in_one_vertex_is_dropped() -> None:
+    mesh = scan()
+    tip = mesh.vertices[0]
+    speck = Mesh(
+        np.concatenate([mesh.vertices, tip + np.array([[0, 1e-3, 1], [1e-3, 0, 1]])]).astype(mesh.vertices.dtype),
+        np.concatenate([mesh.faces, [[0, len(mesh.vertices), len(mesh.vertices) + 1]]]).astype(np.int32),
+    )
+    plain, _ = clean(mesh, CleanConfig(vertices=None, min_extent=0.9))
+    cleaned, report = clean(speck, CleanConfig(vertices=None, min_extent=0.9))
+    assert report.split_vertices == 1
+    assert report.small_component_faces == 2  # with the splinter of the scan
+    assert len(cleaned.faces) == len(plain.faces)
 
 
 def test_cleaning_a_clean_mesh_changes_nothing() -> None:

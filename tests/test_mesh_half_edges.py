@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smr.mesh.half_edges import component_labels, fan_leads, group_half_edges, rank_by_first, sort_by_bucket
@@ -14,6 +14,7 @@ def directed(faces: np.ndarray) -> np.ndarray:
     return np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
 
 
+@settings(deadline=None)  # the first example waits for the compiler
 @given(FACES)
 def test_half_edges_are_grouped_as_a_stable_sort_does(faces: np.ndarray) -> None:
     low, high = np.sort(directed(faces), axis=1).T
@@ -38,6 +39,7 @@ def test_the_hub_of_a_fan_is_sorted_by_a_heap() -> None:
     np.testing.assert_array_equal(group_half_edges(faces, 3001).order, expected)
 
 
+@settings(deadline=None)  # the first example waits for the compiler
 @given(st.lists(st.integers(0, 5), max_size=60))
 def test_buckets_are_sorted_stably(values: list[int]) -> None:
     buckets = np.array(values, np.int32)
@@ -63,6 +65,7 @@ def fans_in_python(faces: np.ndarray, mates: np.ndarray) -> list[int]:
     return lead
 
 
+@settings(deadline=None)  # the first example waits for the compiler
 @given(FACES.filter(lambda f: len(f) < 25))
 def test_fans_hang_together_across_mates(faces: np.ndarray) -> None:
     faces = faces[(faces != np.roll(faces, 1, axis=1)).all(axis=1)]
@@ -73,6 +76,7 @@ def test_fans_hang_together_across_mates(faces: np.ndarray) -> None:
         np.testing.assert_array_equal(order, np.argsort(faces.ravel(), kind="stable"))
 
 
+@settings(deadline=None)  # the first example waits for the compiler
 @given(FACES)
 def test_components_are_numbered_by_first_vertex(faces: np.ndarray) -> None:
     count, labels = component_labels(faces, 12)

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import trimesh
 
-from smr.mesh.smooth import estimate_noise, smooth_laplacian, smooth_noise, smooth_taubin
+from smr.mesh.smooth import (
+    _windowed_sinc,
+    estimate_noise,
+    find_neighbours,
+    smooth_laplacian,
+    smooth_noise,
+    smooth_taubin,
+)
+from smr.mesh.topology import edges
 from smr.records import Mesh
 
 
@@ -91,3 +99,28 @@ def test_normals_and_types_follow() -> None:
     assert smooth.vertices.dtype == np.float32
     assert smooth.normals is not None
     assert np.linalg.norm(smooth.normals, axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_filter_is_its_twin_in_matrices() -> None:
+    flat = sheet(20)
+    mesh = Mesh(flat.vertices + np.random.default_rng(0).normal(size=flat.vertices.shape) * 0.1, flat.faces)
+    found = edges(mesh.faces)
+    count = len(mesh.vertices)
+    rim = found.vertices[found.face_counts == 1]
+    on_rim = np.isin(np.arange(count), rim)
+    mean = np.zeros((count, count))
+    for pairs, rows in ((found.vertices, ~on_rim), (rim, on_rim)):
+        for a, b in np.concatenate([pairs, pairs[:, ::-1]]):
+            mean[a, b] = rows[a]
+    mean /= mean.sum(axis=1, keepdims=True)
+    around = find_neighbours(mesh)
+    assert around.movable.all()
+    np.testing.assert_allclose(around.mean(mesh.vertices), mean @ mesh.vertices, atol=1e-13)
+    np.testing.assert_allclose(around.mean(mesh.vertices[:, 0]), mean @ mesh.vertices[:, 0], atol=1e-13)
+    angle, n = np.arccos(1 - 0.15), np.arange(1, 21)
+    weights = 2 * np.sin(n * angle) / (n * np.pi) * (0.54 + 0.46 * np.cos(n * np.pi / 21))
+    weights = np.concatenate([[angle / np.pi], weights])
+    chebyshev = np.polynomial.chebyshev.Chebyshev(weights / weights.sum())
+    eigenvalues, vectors = np.linalg.eig(mean)
+    low_pass = (vectors @ np.diag(chebyshev(eigenvalues)) @ np.linalg.inv(vectors)).real
+    np.testing.assert_allclose(_windowed_sinc(around, mesh.vertices, 0.15), low_pass @ mesh.vertices, atol=1e-9)

@@ -70,7 +70,7 @@ def clean(
 ) -> tuple[Mesh, CleanReport]:
     """Make an oriented manifold of at most `config.vertices` vertices from any triangles.
 
-    Invalid faces are dropped, vertices at equal places joined, the topology repaired, small pieces dropped, short
+    Invalid faces are dropped, vertices at equal places joined, small pieces dropped, the topology repaired, short
     holes closed, noise smoothed, edges collapsed. The same input gives the same bytes.
 
     Args:
@@ -86,9 +86,14 @@ def clean(
     notes = ("The texture is left out.",) if isinstance(mesh, TexturedMesh) else ()
     mesh = mesh.mesh if isinstance(mesh, TexturedMesh) else mesh
     counts: dict[str, Any] = {"notes": notes, "vertices_in": len(mesh.vertices), "faces_in": len(mesh.faces)}
+    counts |= {"small_components": 0, "small_component_faces": 0}
     with step(track, "repairing the mesh"):
-        mesh = _repair(mesh, counts)
-        mesh = _drop_small(mesh, config, counts)
+        mesh = _make_valid(mesh, counts)
+        limits = _small(mesh, config)
+        valid = _drop_small(mesh, limits, counts)
+        mesh = _make_manifold(valid, counts)
+        if mesh is not valid:  # pieces that only touched
+            mesh = _drop_small(mesh, limits, counts)
     with step(track, "closing holes"):
         filling = close_holes(mesh, config.hole_edges, config.hole_rounds)
         counts |= {"holes_closed": filling.closed, "holes_left": filling.failed}
@@ -126,9 +131,10 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _repair(mesh: Mesh, counts: dict[str, Any]) -> Mesh:
-    """Valid faces, joined vertices, manifold."""
+def _make_valid(mesh: Mesh, counts: dict[str, Any]) -> Mesh:
+    """Valid faces, joined vertices; without normals, which are found at the end."""
     given = mesh
+    mesh = dataclasses.replace(mesh, normals=None)
     mesh, invalid = drop_invalid_faces(mesh)
     counts["invalid_faces"] = invalid.total
     merged = merge_equal_vertices(mesh)
@@ -140,20 +146,31 @@ def _repair(mesh: Mesh, counts: dict[str, Any]) -> Mesh:
             f"The mesh has no valid face ({len(given.vertices)} vertices, {len(given.faces)} faces).",
             "Give a mesh of triangles; points alone have no surface to clean.",
         )
+    return mesh
+
+
+def _make_manifold(mesh: Mesh, counts: dict[str, Any]) -> Mesh:
     manifold = repair_non_manifold(mesh)
     counts["split_vertices"] = max(len(manifold.vertices) - len(mesh.vertices), 0)
     counts["repair_faces"] = len(mesh.faces) - len(manifold.faces)
     return manifold
 
 
-def _drop_small(mesh: Mesh, config: CleanConfig, counts: dict[str, Any]) -> Mesh:
-    """Drop the small components."""
+def _small(mesh: Mesh, config: CleanConfig) -> tuple[int, float]:
+    """Below how many faces, and what diagonal in metres, a component is small."""
     diagonal = float(np.linalg.norm(np.ptp(mesh.vertices.astype(np.float64), axis=0)))
     min_faces = max(round(config.min_component * len(mesh.faces)), _MIN_FACES) if config.min_component > 0 else 0
-    small = small_components(mesh, min_faces, config.min_extent * diagonal)
-    counts["small_components"] = connected_components(Mesh(mesh.vertices, mesh.faces[small]))[0]
-    counts["small_component_faces"] = int(small.sum())
-    return keep_faces(mesh, ~small) if small.any() else mesh
+    return min_faces, config.min_extent * diagonal
+
+
+def _drop_small(mesh: Mesh, limits: tuple[int, float], counts: dict[str, Any]) -> Mesh:
+    """Drop the small components."""
+    small = small_components(mesh, *limits)
+    if not small.any():
+        return mesh
+    counts["small_components"] += connected_components(Mesh(mesh.vertices, mesh.faces[small]))[0]
+    counts["small_component_faces"] += int(small.sum())
+    return keep_faces(mesh, ~small)
 
 
 def _simplify(mesh: Mesh, config: CleanConfig, device: str, track: Track, counts: dict[str, Any]) -> Mesh:

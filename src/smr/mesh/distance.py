@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import no_type_check
 
 import numpy as np
@@ -38,9 +39,14 @@ class SurfaceIndex:
     """Subtracted from all positions before they are rounded to float32."""
     face_ids: Int32[np.ndarray, " K"]
     """The mesh's faces that have an area; the others are left out."""
-    normals: Float32[np.ndarray, "F 3"]
-    """Unit normals of all faces; zero where there is no area."""
+    surface: Mesh
+    """The mesh itself, relative to `origin`."""
     device: str
+
+    @cached_property
+    def normals(self) -> Float32[np.ndarray, "F 3"]:
+        """Unit normals of all faces; zero where there is no area."""
+        return face_normals(self.surface).astype(np.float32)
 
     def nearest(self, points: Float[np.ndarray, "N 3"]) -> Nearest:
         """Closest point of the surface to each of `points`."""
@@ -73,7 +79,7 @@ def index_surface(mesh: Mesh, *, device: str = "cpu") -> SurfaceIndex:
     points = wp.array(local.vertices.astype(np.float32), dtype=wp.vec3, device=device)
     tree = wp.Mesh(points, wp.array(mesh.faces[kept].ravel(), dtype=int, device=device))
     vertices = wp.array(local.vertices, dtype=wp.vec3d, device=device)
-    return SurfaceIndex(tree, vertices, origin, kept, face_normals(local).astype(np.float32), device)
+    return SurfaceIndex(tree, vertices, origin, kept, local, device)
 
 
 @wp.func

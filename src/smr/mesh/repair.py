@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import no_type_check
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32
+import warp as wp
+from jaxtyping import Bool, Float, Int, Int32, UInt64
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.csgraph import connected_components as graph_components
 
+from ..arrays import launch_chunked
 from ..records import Mesh
-from .normals import face_areas, face_crosses, face_normals
+from .half_edges import HalfEdges, all_different, fan_leads, group_half_edges
+from .normals import face_areas, face_normals
 from .topology import Faces, connected_components, half_edges
 
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: spreads keys
 _ROUNDS = 8  # of cutting; each cuts or removes something, and one is nearly always enough
 
 
@@ -76,19 +81,21 @@ def drop_invalid_faces(mesh: Mesh) -> tuple[Mesh, InvalidFaces]:
 
 def _has_area(mesh: Mesh) -> Bool[np.ndarray, " F"]:
     """Faces whose height is more than rounding of their coordinates."""
-    faces = mesh.faces
-    if not len(faces):
-        return np.zeros(0, bool)
-    distinct = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
-    corners = mesh.vertices[faces].astype(np.float64)
-    longest = np.sqrt(((corners - np.roll(corners, 1, axis=1)) ** 2).sum(axis=2)).max(axis=1)
-    height = np.linalg.norm(face_crosses(mesh), axis=1)  # times the longest side
-    flat: np.ndarray = height > 1e-12 * longest * longest
-    return distinct & flat
+    faces = np.ascontiguousarray(mesh.faces)
+    solid = wp.empty(len(faces), dtype=wp.bool, device="cpu")
+    inputs = [
+        wp.array(mesh.vertices, dtype=wp.vec3d, device="cpu"),
+        wp.array(faces, dtype=wp.vec3i, device="cpu", copy=False),
+    ]
+    launch_chunked(_find_area, len(faces), inputs, outputs=[solid], device="cpu")
+    return solid.numpy()
 
 
 def _first_of_its_kind(faces: Faces, vertex_count: int) -> Bool[np.ndarray, " F"]:
     """Faces that no earlier face has the same three vertices as, in any order."""
+    low, high = faces.min(axis=1).astype(np.uint64), faces.max(axis=1).astype(np.uint64)
+    if all_different((low << np.uint64(32) | high) + faces.sum(axis=1, dtype=np.uint64) * _MIX):
+        return np.ones(len(faces), bool)
     first = np.zeros(len(faces), bool)
     if len(faces):
         low, middle, high = np.sort(faces, axis=1).T
@@ -103,6 +110,8 @@ def _first_of_its_kind(faces: Faces, vertex_count: int) -> Bool[np.ndarray, " F"
 def merge_equal_vertices(mesh: Mesh) -> Mesh:
     """Join vertices at exactly the same place, which closes textured files' seams; the first one's colour stays."""
     places = mesh.vertices + np.zeros((), mesh.vertices.dtype)  # -0.0 becomes 0.0
+    if all_different(_hash(places)):
+        return mesh
     order = np.lexsort(places.T)
     starts = np.ones(len(order), bool)
     starts[1:] = (places[order[1:]] != places[order[:-1]]).any(axis=1)
@@ -111,6 +120,16 @@ def merge_equal_vertices(mesh: Mesh) -> Mesh:
     leader = np.empty(len(order), np.int64)
     leader[order] = np.minimum.reduceat(order, np.flatnonzero(starts))[np.cumsum(starts) - 1]
     return keep_used_vertices(dataclasses.replace(mesh, faces=leader[mesh.faces].astype(np.int32)))
+
+
+def _hash(places: Float[np.ndarray, "V 3"]) -> UInt64[np.ndarray, " V"]:
+    """A number that is the same for equal places, and hardly ever for others."""
+    bits = np.ascontiguousarray(places.astype(np.float64)).view(np.uint64)
+    mixed = np.zeros(len(places), np.uint64)
+    for k in range(3):
+        mixed = (mixed ^ bits[:, k]) * _MIX
+        mixed ^= mixed >> np.uint64(29)
+    return mixed
 
 
 def drop_small_components(mesh: Mesh, min_faces: int, min_extent: float) -> Mesh:
@@ -135,10 +154,15 @@ def small_components(mesh: Mesh, min_faces: int, min_extent: float) -> Bool[np.n
 
 def component_boxes(mesh: Mesh, count: int, labels: Int32[np.ndarray, " F"]) -> tuple[np.ndarray, np.ndarray]:
     """Least and largest coordinates of every component, in double precision."""
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(count))
-    corners = mesh.vertices[mesh.faces[order]].astype(np.float64)
-    return np.minimum.reduceat(corners.min(axis=1), starts), np.maximum.reduceat(corners.max(axis=1), starts)
+    low = wp.full(count, wp.vec3d(np.inf, np.inf, np.inf), dtype=wp.vec3d, device="cpu")
+    high = wp.full(count, wp.vec3d(-np.inf, -np.inf, -np.inf), dtype=wp.vec3d, device="cpu")
+    inputs = [
+        wp.array(mesh.vertices, dtype=wp.vec3d, device="cpu"),
+        wp.array(np.ascontiguousarray(mesh.faces), dtype=wp.vec3i, device="cpu", copy=False),
+        wp.array(labels, dtype=wp.int32, device="cpu", copy=False),
+    ]
+    wp.launch(_find_boxes, 1, inputs=inputs, outputs=[low, high], device="cpu")
+    return low.numpy(), high.numpy()
 
 
 def repair_non_manifold(mesh: Mesh) -> Mesh:
@@ -150,49 +174,54 @@ def repair_non_manifold(mesh: Mesh) -> Mesh:
     """
     if not len(mesh.faces):
         return mesh
-    pairs = _pair_faces(mesh)
+    found = group_half_edges(mesh.faces, len(mesh.vertices))
+    if _is_oriented_manifold(mesh.faces, found):
+        return _split_fans(mesh, found.mates)  # nothing else can be wrong, and no edge gets a third face
+    pairs = _pair_faces(mesh, found)
     mesh, pairs = _orient(mesh, pairs)
     for _ in range(_ROUNDS):
-        mesh = _split_fans(mesh, pairs)
-        over = _crowded_edges(mesh.faces)
+        mesh = _split_fans(mesh, _mates(pairs, mesh.faces.size))
+        over = _crowded_edges(mesh)
         if not over.any():
             return mesh
         pairs = _pair_faces(mesh)
         pairs = pairs[~over[pairs[:, 0]]]
-        split = _split_fans(mesh, pairs)
-        over = _crowded_edges(split.faces)
-        mesh = keep_faces(split, ~_excess_faces(split, over))
+        split = _split_fans(mesh, _mates(pairs, mesh.faces.size))
+        mesh = keep_faces(split, ~_excess_faces(split, _crowded_edges(split)))
         pairs = _pair_faces(mesh)
-    return keep_faces(mesh, ~np.isin(np.arange(len(mesh.faces)), np.flatnonzero(_crowded_edges(mesh.faces)) // 3))
+    return keep_faces(mesh, ~np.isin(np.arange(len(mesh.faces)), np.flatnonzero(_crowded_edges(mesh)) // 3))
 
 
-def _sorted_half_edges(faces: Faces) -> tuple[Int[np.ndarray, " H"], Bool[np.ndarray, " H"], Int[np.ndarray, " G"]]:
-    """Half-edges grouped by undirected edge: their order, whether each runs from low to high, starts of the groups."""
-    directed = half_edges(faces)
-    forward = directed[:, 0] < directed[:, 1]
-    keys = (np.minimum(directed[:, 0], directed[:, 1]).astype(np.int64) << 32) | np.maximum(
-        directed[:, 0], directed[:, 1]
-    )
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    return order, forward, starts
+def _is_oriented_manifold(faces: Faces, found: HalfEdges) -> bool:
+    """Whether no edge has more than two faces, and both faces of each run along it in opposite ways."""
+    if found.counts.max() > 2:
+        return False
+    corners = faces.reshape(-1)
+    first = np.flatnonzero(found.mates >= 0)
+    return bool((corners[first] != corners[found.mates[first]]).all())
 
 
-def _crowded_edges(faces: Faces) -> Bool[np.ndarray, " H"]:
+def _mates(pairs: Int[np.ndarray, "P 2"], count: int) -> Int32[np.ndarray, " H"]:
+    """For each half-edge the one that it is paired with, or -1."""
+    mates = np.full(count, -1, np.int32)
+    mates[pairs[:, 0]], mates[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+    return mates
+
+
+def _crowded_edges(mesh: Mesh) -> Bool[np.ndarray, " H"]:
     """Half-edges whose edge has more than two faces, or two that run the same way."""
-    order, forward, starts = _sorted_half_edges(faces)
-    sizes = np.diff(np.r_[starts, len(order)])
-    ways = np.add.reduceat(np.where(forward[order], 1, -1), starts)
-    over = np.zeros(len(order), bool)
-    over[order] = np.repeat((sizes > 2) | ((sizes == 2) & (ways != 0)), sizes)
-    return over
+    found = group_half_edges(mesh.faces, len(mesh.vertices))
+    corners = mesh.faces.reshape(-1)
+    same_way: np.ndarray = (found.mates >= 0) & (corners == corners[found.mates])
+    return (found.counts > 2) | same_way
 
 
-def _pair_faces(mesh: Mesh) -> Int[np.ndarray, "P 2"]:
+def _pair_faces(mesh: Mesh, found: HalfEdges | None = None) -> Int[np.ndarray, "P 2"]:
     """Half-edges that continue each other: both of an edge with two faces, the best fitting of one with more."""
-    order, forward, starts = _sorted_half_edges(mesh.faces)
-    sizes = np.diff(np.r_[starts, len(order)])
+    found = found or group_half_edges(mesh.faces, len(mesh.vertices))
+    directed = half_edges(mesh.faces)
+    forward = directed[:, 0] < directed[:, 1]
+    order, starts, sizes = found.order, found.starts, found.sizes
     simple = starts[sizes == 2]
     pairs = [np.stack([order[simple], order[simple + 1]], axis=1)]
     crowded = np.flatnonzero(sizes > 2)
@@ -262,27 +291,18 @@ def _parity_from_root(
     return odd[:count]
 
 
-def _split_fans(mesh: Mesh, pairs: Int[np.ndarray, "P 2"]) -> Mesh:
-    """Give each fan of faces, connected across the paired half-edges, a vertex of its own."""
-    first, second = pairs.T
-    next_of = np.array([1, 1, -2])  # corner after corner 0, 1, 2 of a face
-    first_end, second_end = first + next_of[first % 3], second + next_of[second % 3]
+def _split_fans(mesh: Mesh, mates: Int32[np.ndarray, " H"]) -> Mesh:
+    """Give each fan of faces, connected across the mated half-edges, a vertex of its own."""
+    leads, by_vertex = fan_leads(mesh.faces, len(mesh.vertices), mates)
     corners = mesh.faces.reshape(-1)
-    opposed = corners[first] != corners[second]
-    other_start = np.where(opposed, second_end, second)
-    other_end = np.where(opposed, second, second_end)
-    rows, columns = np.r_[first, first_end], np.r_[other_start, other_end]
-    graph = coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), (len(corners), len(corners)))
-    count, fans = graph_components(graph, directed=False)
-    if count == len(mesh.vertices) == len(np.unique(corners)):
+    # The fans are numbered by vertex, then by their first corner, so that an intact mesh keeps its order.
+    first = by_vertex[leads[by_vertex] == by_vertex]
+    source = corners[first]
+    if len(first) == len(mesh.vertices) and (source[1:] != source[:-1]).all():
         return mesh
-    # Number the fans by vertex, then by their first corner, so that an intact mesh keeps its order.
-    lead = np.full(count, len(corners), np.int64)
-    np.minimum.at(lead, fans, np.arange(len(corners)))
-    order = np.lexsort((lead, corners[lead]))
-    rank = np.empty(count, np.int32)
-    rank[order] = np.arange(count, dtype=np.int32)
-    return take_vertices(mesh, corners[lead[order]], rank[fans].reshape(-1, 3))
+    rank = np.empty(len(corners), np.int32)
+    rank[first] = np.arange(len(first), dtype=np.int32)
+    return take_vertices(mesh, source, rank[leads].reshape(-1, 3))
 
 
 def _excess_faces(mesh: Mesh, over: Bool[np.ndarray, " H"]) -> Bool[np.ndarray, " F"]:
@@ -296,3 +316,37 @@ def _excess_faces(mesh: Mesh, over: Bool[np.ndarray, " H"]) -> Bool[np.ndarray, 
         repeated = np.r_[False, (directed[order[1:]] == directed[order[:-1]]).all(axis=1)]
         excess[chosen[order[repeated]] // 3] = True
     return excess
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _find_area(
+    base: int, vertices: wp.array(dtype=wp.vec3d), faces: wp.array(dtype=wp.vec3i), solid: wp.array(dtype=wp.bool)
+):
+    f = base + wp.tid()
+    face = faces[f]
+    p = vertices[face[0]]
+    q = vertices[face[1]]
+    r = vertices[face[2]]
+    longest_sq = wp.max(wp.length_sq(q - p), wp.max(wp.length_sq(r - q), wp.length_sq(p - r)))
+    height = wp.length(wp.cross(q - p, r - p))  # times the longest side
+    distinct = face[0] != face[1] and face[1] != face[2] and face[2] != face[0]
+    solid[f] = distinct and height > wp.float64(1e-12) * longest_sq
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _find_boxes(
+    vertices: wp.array(dtype=wp.vec3d),
+    faces: wp.array(dtype=wp.vec3i),
+    labels: wp.array(dtype=wp.int32),
+    low: wp.array(dtype=wp.vec3d),
+    high: wp.array(dtype=wp.vec3d),
+):
+    # A serial program: launch with dim=1.
+    for f in range(faces.shape[0]):
+        label = labels[f]
+        for k in range(3):
+            p = vertices[faces[f][k]]
+            low[label] = wp.min(low[label], p)
+            high[label] = wp.max(high[label], p)

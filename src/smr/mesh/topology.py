@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int, Int32
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components as _graph_components
 
 from ..records import Mesh
+from .half_edges import component_labels, group_half_edges, rank_by_first
 
 Faces = Int32[np.ndarray, "F 3"]
 
@@ -31,28 +30,24 @@ def half_edges(faces: Faces) -> Int32[np.ndarray, "H 2"]:
     return np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
 
 
-def _edge_keys(directed: Int32[np.ndarray, "H 2"]) -> Int[np.ndarray, " H"]:
-    low = np.minimum(directed[:, 0], directed[:, 1]).astype(np.int64)
-    return (low << 32) | np.maximum(directed[:, 0], directed[:, 1])
-
-
 def edges(faces: Faces) -> Edges:
     """Find the undirected edges; linear but for one sort."""
-    keys, inverse, counts = np.unique(_edge_keys(half_edges(faces)), return_inverse=True, return_counts=True)
-    vertices = np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
-    return Edges(vertices, inverse.reshape(-1, 3), counts)
+    found = group_half_edges(faces, _vertex_count(faces))
+    first = found.order[found.starts]
+    vertices = np.sort(half_edges(faces)[first], axis=1)
+    sizes = found.counts[first]
+    of_faces = np.empty(faces.size, np.int64)
+    of_faces[found.order] = np.repeat(np.arange(len(first)), sizes)
+    return Edges(vertices, of_faces.reshape(-1, 3), sizes.astype(np.int64))
 
 
 def border_indices(faces: Faces) -> Int[np.ndarray, " B"]:
     """Rows of `half_edges(faces)` that have no second face; row h belongs to face h // 3."""
-    keys = _edge_keys(half_edges(faces))
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    lonely = np.ones(len(keys), bool)
-    same = ordered[1:] == ordered[:-1]
-    lonely[1:] &= ~same
-    lonely[:-1] &= ~same
-    return np.sort(order[lonely])
+    return np.flatnonzero(group_half_edges(faces, _vertex_count(faces)).counts == 1)
+
+
+def _vertex_count(faces: Faces) -> int:
+    return int(faces.max(initial=-1)) + 1
 
 
 def border_half_edges(faces: Faces) -> Int32[np.ndarray, "B 2"]:
@@ -108,21 +103,8 @@ def connected_components(mesh: Mesh) -> tuple[int, Int32[np.ndarray, " F"]]:
     Returns:
         Number of components, and every face's component; components are numbered in the order of their first face.
     """
-    labels = vertex_components(mesh.faces, len(mesh.vertices))[1]
-    of_faces = labels[mesh.faces[:, 0]] if len(mesh.faces) else np.zeros(0, np.int32)
-    used, first, inverse = np.unique(of_faces, return_index=True, return_inverse=True)
-    rank = np.empty(len(used), np.int32)
-    rank[np.argsort(first)] = np.arange(len(used), dtype=np.int32)
-    return len(used), rank[inverse]
-
-
-def vertex_components(faces: Faces, vertex_count: int) -> tuple[int, Int32[np.ndarray, " V"]]:
-    """Label vertices that are connected by edges; a vertex without a face is a component of its own."""
-    start = faces[:, [0, 1]].ravel()
-    end = faces[:, [1, 2]].ravel()
-    graph = coo_matrix((np.ones(len(start), np.int8), (start, end)), (vertex_count, vertex_count))
-    count, labels = _graph_components(graph, directed=False)
-    return int(count), labels.astype(np.int32)
+    count, labels = component_labels(mesh.faces, len(mesh.vertices))
+    return rank_by_first(labels[mesh.faces[:, 0]], count)
 
 
 def is_edge_manifold(mesh: Mesh) -> bool:
