@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,4 +156,90 @@ def _machine(options: argparse.Namespace) -> Any:
     return replace(machine, **{name: value for name, value in given.items() if value})
 
 
-_VERBS = {"plan": _plan}
+def _build(argv: list[str]) -> int:
+    from smr.cli.env_words import rows_text
+    from smr.environment.envs.build import TOOLS, Options, build
+    from smr.environment.envs.check import as_json
+    from smr.environment.envs.plan import read_plan
+
+    parser = argparse.ArgumentParser(prog="smr env build", description="Make the environment of a plan.")
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--prefix", type=Path, required=True, help="folder of the environment; new, or made by this")
+    parser.add_argument("--source", default="", help="folder, archive or URL to build from, instead of the plan's")
+    parser.add_argument("--python", default="", help="interpreter to use")
+    parser.add_argument("--tool", choices=TOOLS, default="venv", help="what makes the environment")
+    parser.add_argument("--cache", type=Path, help="folder for pip's and the compiler's caches (PREFIX/cache)")
+    parser.add_argument("--compiler-cache", choices=("auto", "ccache", "sccache", "none"), default="auto")
+    parser.add_argument("--cache-size", default="5G", help="largest size of the compiler's cache")
+    parser.add_argument("--jobs", type=int, default=0, help="compilers at once (as memory and cores allow)")
+    parser.add_argument("--find-links", action="append", default=[], help="a further page or folder with wheels")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+    names = ("source", "python", "tool", "cache", "compiler_cache", "cache_size", "jobs")
+    options = Options(**{name: getattr(given, name) for name in names}, find_links=tuple(given.find_links))
+    with _progress() as say:
+        track, rows = build(read_plan(given.plan), given.prefix, options, say=say)
+    if given.json:
+        print(json.dumps({**as_json(rows), "track": track.name}, indent=1))
+    else:
+        print(rows_text(rows) + f"\n\nIn use in {given.prefix}: {track.name}")
+    return 0
+
+
+def _check(argv: list[str]) -> int:
+    from smr.cli.env_words import rows_text
+    from smr.environment.envs.check import as_json, check, passed
+
+    parser = argparse.ArgumentParser(prog="smr env check", description="The environment against its plan.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    with _progress() as say:
+        rows = check(_track(options.prefix), say=say)
+    print(json.dumps(as_json(rows), indent=1) if options.json else rows_text(rows))
+    return 0 if passed(rows) else 1
+
+
+def _run(argv: list[str]) -> int:
+    from smr.environment.envs.launch import launch
+
+    parser = argparse.ArgumentParser(prog="smr env run", usage="smr env run DIR -- CMD...", description=_run.__doc__)
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="CMD")
+    options = parser.parse_args(argv)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        parser.error("name a program: smr env run DIR -- python my_job.py")
+    return launch(_track(options.prefix), command, os.environ)
+
+
+def _track(folder: Path) -> Any:
+    """The track in use in a prefix, or the track that a folder itself is."""
+    from smr.environment.envs.prefix import Track, open_prefix
+
+    if (folder / "plan.toml").is_file() and (folder / "env").is_dir():
+        return Track(folder.absolute())
+    return open_prefix(folder)[1]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """One line that renews itself on a terminal, else a line for each thing said."""
+    on_terminal = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        print(
+            f"\r\x1b[2K{text[:160]}" if on_terminal else text,
+            end="" if on_terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    try:
+        yield say
+    finally:
+        if on_terminal:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+_VERBS = {"plan": _plan, "build": _build, "check": _check, "run": _run}

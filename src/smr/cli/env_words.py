@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from smr.environment.envs.check import Row
 from smr.environment.envs.choose import Rejection
 from smr.environment.envs.plan import Plan
 from smr.environment.envs.planning import Planned
@@ -29,6 +30,18 @@ def planned_text(planned: Planned, recipe: Recipe, *, everything: bool = False) 
     lines += ["", "Rejected, with the rule:"]
     lines += _rejections(planned.choice.rejected, recipe.name, everything)
     return "\n".join(lines)
+
+
+def rows_text(rows: Iterable[Row]) -> str:
+    """What a check found."""
+    shown = list(rows)
+    width = max((len(row.name) for row in shown), default=0)
+    lines = [
+        f"{row.status:<9} {row.name:<{width}}  {row.says}" + (f" ({row.seconds} s)" if row.seconds else "")
+        for row in shown
+    ]
+    bad = sum(row.status == "fails" for row in shown)
+    return "\n".join([*lines, "", f"{bad} of {len(shown)} fail." if bad else "All well."])
 
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:

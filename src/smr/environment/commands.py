@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol, runtime_checkable
 
@@ -51,14 +51,16 @@ class Runner(Protocol):
         ...
 
 
-def run(argv: Sequence[str], *, limit_s: float = 10.0, text: str = "") -> Outcome:
+def run(
+    argv: Sequence[str], *, limit_s: float = 10.0, text: str = "", environ: Mapping[str, str] | None = None
+) -> Outcome:
     """Run a program; `text` is its standard input. What it prints beyond 256 KiB is dropped."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as feed:
         feed.write(text.encode())
         feed.seek(0)
         try:
             process = subprocess.Popen(
-                list(argv), stdin=feed, stdout=out, stderr=err, start_new_session=os.name == "posix"
+                list(argv), stdin=feed, stdout=out, stderr=err, env=environ, start_new_session=os.name == "posix"
             )
         except OSError as error:
             return Outcome("missing", error.strerror or str(error), "", "")

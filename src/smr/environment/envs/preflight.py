@@ -1,0 +1,154 @@
+"""Before a source build: the variables that it runs with, and every rule of the doctor that speaks of building."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from smr.environment import versions
+from smr.environment.envs.plan import Plan
+from smr.environment.envs.prefix import Track
+from smr.environment.rules import Facts, building
+from smr.environment.rules.finding import BLOCKS, Finding, merged
+from smr.errors import SmrError
+
+_OTHER_SWITCHES = ("TORCH_CUDA_ARCH_LIST", "FORCE_CUDA", "FORCE_ONLY_CPU", "IGNORE_TORCH_VER", "MAX_JOBS", "NVCC_FLAGS")
+_CUDA_KINDS = ("cuda_build_mismatch", "nvcc_missing", "missing_cuda_headers", "conda_cudatoolkit_without_nvcc")
+_OF_CUDA = (*_CUDA_KINDS, "nvcc_unsupported_arch", "nvcc_removed_arch", "arch_list_empty_no_gpu", "cub_conflict")
+_NAMES = ("gcc", "g++", "cc", "c++")
+
+
+class BuildOptions(Protocol):
+    """What of the options is needed here."""
+
+    @property
+    def compiler_cache(self) -> str: ...  # noqa: D102
+    @property
+    def cache_size(self) -> str: ...  # noqa: D102
+    @property
+    def jobs(self) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The variables of a build."""
+
+    variables: Mapping[str, str]
+    removed: tuple[str, ...]
+    """Variables that would change the build and are not the plan's."""
+    jobs: int
+    compiler_cache: str
+    words: str
+
+
+def build_settings(
+    plan: Plan, facts: Mapping[str, Any], track: Track, options: BuildOptions, cache: Path, path: str
+) -> Settings:
+    """Everything set explicitly: switches, toolkit, jobs, compiler cache; `path` is the environment's PATH."""
+    known = Facts(facts)
+    variables = dict(plan.switches)
+    jobs = options.jobs or fitting_jobs(known, plan.gb_a_job)
+    variables["MAX_JOBS"] = str(jobs)
+    nvcc = ""
+    if plan.cuda:
+        root = _toolkit(known, plan.cuda)
+        if root:
+            variables["CUDA_HOME"] = root
+            path = f"{root}/bin:{path}"
+            nvcc = f"{root}/bin/nvcc"
+    variables["PATH"] = path
+    cached = _compiler_cache(options.compiler_cache)
+    if cached:
+        variables.update(_cached(cached, track, path, cache, options))
+        if nvcc and not re.search(r"\s", cached + nvcc):
+            variables["PYTORCH_NVCC"] = f"{cached} {nvcc}"
+    removed = tuple(name for name in _OTHER_SWITCHES if name not in variables)
+    shown = " ".join(
+        f"{name}={variables[name]}" for name in (*plan.switches, "CUDA_HOME", "MAX_JOBS") if name in variables
+    )
+    name = Path(cached).name if cached else ""
+    return Settings(variables, removed, jobs, name, f"{shown}{', ' + name if name else ''}")
+
+
+def fitting_jobs(facts: Facts, gb_a_job: float) -> int:
+    """Compilers at once: as many as there are cores, and as fit into memory."""
+    cores, memory = facts.number("system.cores") or 1, facts.number("system.memory_gb") or gb_a_job
+    return max(1, min(int(cores), int(memory / gb_a_job)))
+
+
+def preflight(plan: Plan, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Notes on what slows the build; what stops it is raised.
+
+    Raises:
+        SmrError: With the doctor's finding and cure.
+    """
+    known = Facts(facts)
+    if not (known.text("compilers.g++.version") or known.text("compilers.clang.version")):
+        raise SmrError("there is no C++ compiler", "apt-get install g++  (or your system's package), or set CXX")
+    gcc = known.text("compilers.g++.version")
+    if plan.gcc and plan.gcc[0] and gcc and versions.below(gcc, plan.gcc[0]):
+        raise SmrError(
+            f"gcc {gcc} is too old: torch {plan.torch} needs {plan.gcc[0]}", f"install gcc {plan.gcc[0]} or newer"
+        )
+    for finding in _findings(plan, known):
+        stops = finding.level == BLOCKS or finding.kind == "cuda_build_mismatch"
+        if stops:
+            cure = "\n       ".join((*finding.cure, "then the same command goes on from here"))
+            raise SmrError(f"{finding.what} [{finding.kind}]", cure)
+        yield f"note: {finding.what}"
+
+
+def _findings(plan: Plan, facts: Facts) -> list[Finding]:
+    found = merged(finding for rule in building.RULES for finding in rule(facts))
+    left_out = set(_OF_CUDA if not plan.cuda else ())
+    if not plan.cuda:
+        left_out.add("host_compiler_unsupported")
+    if plan.architectures:  # built for the plan's GPUs, not for those that are here
+        left_out.update(("nvcc_unsupported_arch", "nvcc_removed_arch"))
+    return [finding for finding in found if finding.kind not in left_out and finding.kind != "oom_build"]
+
+
+def _toolkit(facts: Facts, cuda: str) -> str:
+    """A whole toolkit of exactly this version."""
+    for one in facts.groups("toolkits.found"):
+        if one.flag("nvcc") and versions.minor(one.text("version")) == cuda:
+            return one.text("root")
+    return ""
+
+
+def _compiler_cache(asked: str) -> str:
+    """Path of ccache or sccache."""
+    if asked == "none":
+        return ""
+    for name in ("ccache", "sccache") if asked == "auto" else (asked,):
+        found = shutil.which(name)
+        if found:
+            return found
+    if asked != "auto":
+        raise SmrError(f"there is no {asked} on PATH", f"install {asked}, or leave --compiler-cache out")
+    return ""
+
+
+def _cached(program: str, track: Track, path: str, cache: Path, options: BuildOptions) -> dict[str, str]:
+    """Wrappers named like the compilers, first on PATH; the cache in the folder that was asked for."""
+    folder = track.folder / "compilers"
+    folder.mkdir(parents=True, exist_ok=True)
+    elsewhere = ":".join(part for part in path.split(":") if part != str(folder))
+    for name in _NAMES:
+        compiler = shutil.which(name, path=elsewhere)
+        if compiler:
+            wrapper = folder / name
+            wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} {shlex.quote(compiler)} "$@"\n')
+            wrapper.chmod(0o755)
+    name = Path(program).name.upper()
+    variables = {"PATH": f"{folder}:{elsewhere}", f"{name}_DIR": str(cache / name.lower())}
+    if name == "CCACHE":
+        variables.update(CCACHE_MAXSIZE=options.cache_size, CCACHE_BASEDIR=str(track.folder), CCACHE_NOHASHDIR="1")
+    else:
+        variables["SCCACHE_CACHE_SIZE"] = options.cache_size
+    return variables
