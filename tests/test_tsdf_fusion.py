@@ -369,10 +369,10 @@ def test_min_observations() -> None:
 
 def twin_planes(depth: np.ndarray, camera: Camera, pose: np.ndarray, noise: float) -> np.ndarray:
     """(z, dz/du, dz/dv, facing, direction, may carve) of each pixel, in float64."""
-    steep, grazing = 5.67, 0.15
+    steep, grazing = 8.0, 0.15
     height, width = depth.shape
     planes = np.zeros((height, width, 6))
-    z = depth.astype(float)
+    z = np.pad(depth.astype(float), 2)  # beyond the border there is no depth
 
     def slope(before: float, here: float, after: float, limit: float) -> tuple[float, int, bool]:
         parts = [d for d in (here - before, after - here) if abs(d) < limit]
@@ -380,15 +380,15 @@ def twin_planes(depth: np.ndarray, camera: Camera, pose: np.ndarray, noise: floa
         return (float(np.mean(parts)) if parts else 0.0), len(parts), nearer
 
     for v, u in np.ndindex(height, width):
-        here = z[v, u]
-        if not (CONFIG.depth_min <= here <= 2.0 and 2 <= u < width - 2 and 2 <= v < height - 2):
+        here = depth[v, u].astype(float)
+        if not CONFIG.depth_min <= here <= 2.0:
             continue
         limit = steep * here / np.array([camera.fx, camera.fy])
         reach = 2
         for reach in (2, 1):
             along = [
-                slope(z[v, u - reach], here, z[v, u + reach], reach * limit[0]),
-                slope(z[v - reach, u], here, z[v + reach, u], reach * limit[1]),
+                slope(z[v + 2, u + 2 - reach], here, z[v + 2, u + 2 + reach], reach * limit[0]),
+                slope(z[v + 2 - reach, u + 2], here, z[v + 2 + reach, u + 2], reach * limit[1]),
             ]
             sides = along[0][1] + along[1][1]
             if sides:
@@ -396,7 +396,7 @@ def twin_planes(depth: np.ndarray, camera: Camera, pose: np.ndarray, noise: floa
         if sides == 0 or any(count == 0 and nearer for _, count, nearer in along):
             continue
         middle, gu, gv = here, along[0][0] / reach, along[1][0] / reach
-        window = z[v - 2 : v + 3 : 2, u - 2 : u + 3 : 2]
+        window = z[v : v + 5 : 2, u : u + 5 : 2]
         if reach == 2 and sides == 4 and (np.abs(window[::2, ::2] - here) < 2 * limit.sum()).all():
             gu = (window[:, 2] - window[:, 0]).sum() / 12
             gv = (window[2] - window[0]).sum() / 12

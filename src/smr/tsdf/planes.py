@@ -20,7 +20,7 @@ TILE = 8
 TILE_PIXELS = TILE * TILE
 
 _TILE = wp.constant(TILE)
-_STEEP = wp.constant(5.67)  # tan 80°: a steeper step between pixels is a jump, not a surface
+_STEEP = wp.constant(8.0)  # tan 83°: a steeper step between pixels is a jump, not a surface
 _NINTH = wp.constant(1.0 / 9.0)
 _TWELFTH = wp.constant(1.0 / 12.0)
 _GRAZING = wp.constant(0.15)  # cosine; a surface seen at a flatter angle is not measured well enough
@@ -46,6 +46,22 @@ def _slope(before: float, here: float, after: float, limit: float) -> wp.vec3:
     if sides > 1.0:
         slope *= 0.5
     return wp.vec3(slope, sides, nearer)
+
+
+@wp.func
+@no_type_check
+def _ring(depth: wp.array(dtype=wp.float32), i: int, u: int, v: int, far: int, width: int, height: int) -> wp.vec4:
+    """Depth `far` pixels left, right, above and below pixel i at (u, v); 0, none, beyond the image's border."""
+    ring = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    if u >= far:
+        ring[0] = depth[i - far]
+    if u + far < width:
+        ring[1] = depth[i + far]
+    if v >= far:
+        ring[2] = depth[i - far * width]
+    if v + far < height:
+        ring[3] = depth[i + far * width]
+    return ring
 
 
 @wp.func
@@ -131,8 +147,8 @@ def make_planes(
     `width` and `height` are those of the depth images, `cameras` are of the images of planes, which have `step` times
     fewer pixels along each side; slopes are per pixel of these.
 
-    A plane is (z, dz/du, dz/dv, facing + 2 direction); z is 0 where there is none: no depth in range, within two
-    pixels of the border, a flying pixel, a single stray one, or a surface seen at too flat an angle. `facing`, below 2,
+    A plane is (z, dz/du, dz/dv, facing + 2 direction); z is 0 where there is none: no depth in range, a flying pixel, a
+    single stray one, or a surface seen at too flat an angle. Pixels beyond the border have no depth. `facing`, below 2,
     is n · (x/z, y/z, 1) for the unit normal n: metres of distance to the plane per metre of depth. `direction` is the
     one of six that the surface looks to. The sum is negative beside a nearer surface, where the pixel must not carve.
     """
@@ -166,12 +182,12 @@ def make_planes(
             u = pu * step
             plane = wp.vec4(0.0, 0.0, 0.0, 0.0)
             z = depth[i]
-            if z >= low and z <= high and u > 1 and v > 1 and u < width - 2 and v < height - 2:
+            if z >= low and z <= high:
                 x = (float(pu) + 0.5 - camera[2]) * inverse_fx
                 near = 1.0 / z
                 limit_u = limit[0] * z
                 limit_v = limit[1] * z
-                ring = wp.vec4(depth[i - 2], depth[i + 2], depth[i - 2 * width], depth[i + 2 * width])
+                ring = _ring(depth, i, u, v, 2, width, height)
                 slopes = _slopes(z, ring, 2.0 * limit_u, 2.0 * limit_v)
                 found = wp.vec4(z, 0.5 * slopes[0], 0.5 * slopes[1], 1.0)
                 if slopes[2] == 4.0:
@@ -182,7 +198,7 @@ def make_planes(
                     if smooth[3] > 0.0:
                         found = smooth
                 elif slopes[2] == 0.0:  # thin, or stray: look at the pixels beside it
-                    ring = wp.vec4(depth[i - 1], depth[i + 1], depth[i - width], depth[i + width])
+                    ring = _ring(depth, i, u, v, 1, width, height)
                     slopes = _slopes(z, ring, limit_u, limit_v)
                     found = wp.vec4(z, slopes[0], slopes[1], 1.0)
                 center = found[0] + shift * (found[1] + found[2])
