@@ -72,10 +72,17 @@ def fan_leads(
 
 def component_labels(faces: Int32[np.ndarray, "F 3"], vertex_count: int) -> tuple[int, Int32[np.ndarray, " V"]]:
     """Number the vertices' connected components in the order of their first vertices."""
-    labels = wp.empty(vertex_count, dtype=wp.int32, device="cpu")
+    return pair_components(vertex_count, faces[:, :2], faces[:, 1:])
+
+
+def pair_components(
+    node_count: int, first: Int[np.ndarray, "*N"], second: Int[np.ndarray, "*N"]
+) -> tuple[int, Int32[np.ndarray, " V"]]:
+    """Number the connected components of a graph of pairs in the order of their first nodes."""
+    labels = wp.empty(node_count, dtype=wp.int32, device="cpu")
     count = wp.zeros(1, dtype=wp.int32, device="cpu")
-    corners = _int_array(np.ascontiguousarray(faces).reshape(-1))
-    wp.launch(_join_components, dim=1, inputs=[corners, labels, count], device="cpu")
+    ends = [_int_array(np.ascontiguousarray(part).reshape(-1)) for part in (first, second)]
+    wp.launch(_join_components, dim=1, inputs=[*ends, labels, count], device="cpu")
     return int(count.numpy()[0]), labels.numpy()
 
 
@@ -265,16 +272,17 @@ def _root(parent: wp.array(dtype=int), vertex: int):
 
 @wp.kernel(enable_backward=False)
 @no_type_check
-def _join_components(corners: wp.array(dtype=int), labels: wp.array(dtype=int), count: wp.array(dtype=int)):
+def _join_components(
+    first: wp.array(dtype=int), second: wp.array(dtype=int), labels: wp.array(dtype=int), count: wp.array(dtype=int)
+):
     # A serial program: launch with dim=1. Union-find in which the smaller vertex becomes the root.
     for v in range(labels.shape[0]):
         labels[v] = v
-    for h in range(corners.shape[0]):
-        if h % 3 != 2:
-            a = _root(labels, corners[h])
-            b = _root(labels, corners[h + 1])
-            if a != b:
-                labels[wp.max(a, b)] = wp.min(a, b)
+    for i in range(first.shape[0]):
+        a = _root(labels, first[i])
+        b = _root(labels, second[i])
+        if a != b:
+            labels[wp.max(a, b)] = wp.min(a, b)
     found = wp.int32(0)
     for v in range(labels.shape[0]):
         if labels[v] == v:

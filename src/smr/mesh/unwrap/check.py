@@ -16,7 +16,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ...arrays import launch_chunked
-from .deal import PILES, deal
+from .deal import deal
 from .flatten import singular_values
 from .surface import Cut
 
@@ -112,7 +112,7 @@ def _overlapping(cut: Cut, uv: Float64[np.ndarray, "U 2"], skip: Bool[np.ndarray
     faulty = ints(skip)
     dealt = deal(np.diff(face_start))
     inputs = [
-        ints(dealt),
+        ints(dealt.reshape(-1)),
         wp.array(uv, dtype=wp.vec2d, device="cpu"),
         *(ints(part) for part in (start, end, border_start)),
         wp.array(cell, dtype=wp.float64, device="cpu"),
@@ -129,7 +129,7 @@ def _overlapping(cut: Cut, uv: Float64[np.ndarray, "U 2"], skip: Bool[np.ndarray
         ints(raster_start),
         wp.zeros(int(raster_start[-1]), dtype=wp.int8, device="cpu"),
     ]
-    launch_chunked(_find_overlaps, len(dealt), inputs, outputs=[faulty], device="cpu", chunks=PILES)
+    launch_chunked(_find_overlaps, dealt.size, inputs, outputs=[faulty], device="cpu", chunks=len(dealt))
     return faulty.numpy() > 0
 
 

@@ -17,7 +17,7 @@ from scipy.sparse import coo_matrix, identity
 from scipy.sparse.linalg import splu
 
 from ...arrays import launch_chunked
-from .deal import PILES, deal
+from .deal import deal
 from .surface import Cut, Surface, triangle_areas
 
 RIGID_STEPS = 6
@@ -139,10 +139,11 @@ def relax(flat: Float64[np.ndarray, "G 3 2"], cut: Cut, uv: Float64[np.ndarray, 
         for part in (vertex_order, vertex_start, corners, corner_start, face_order, face_start, cut.faces.ravel())
     ]
     inverse = wp.array(inverse_edges(flat), dtype=wp.mat22d, device="cpu")
-    dealt = wp.array(deal(np.diff(face_start)), dtype=wp.int32, device="cpu")
+    piles = deal(np.diff(face_start))
+    dealt = wp.array(piles.reshape(-1), dtype=wp.int32, device="cpu")
     scratch = [wp.zeros(len(uv), dtype=wp.float64, device="cpu"), wp.zeros(len(uv), dtype=wp.bool, device="cpu")]
     inputs = [dealt, *ints, inverse, SWEEPS, *scratch]
-    launch_chunked(_relax, len(dealt), inputs, outputs=[placed], device="cpu", chunks=PILES)
+    launch_chunked(_relax, piles.size, inputs, outputs=[placed], device="cpu", chunks=len(piles))
     return placed.numpy()
 
 

@@ -10,12 +10,12 @@ from jaxtyping import Bool, Complex128, Float64, Int32, Int64
 from ...progress import Track
 from .charts import cluster, smooth_normals
 from .check import faulty_charts, planar_charts
-from .deal import PILES, deal
+from .deal import deal
 from .flatten import flatten
 from .outlines import turn_upright
 from .straighten import straighten
 from .surface import Cut, Surface, cut_charts, part_of
-from .trim import trim, true_to_size, unwieldy
+from .trim import LARGE, trim, true_to_size, unwieldy
 
 CONES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Least mean cosine between a part's normals and its chart's: tighter each time that one does not lie flat."""
@@ -109,8 +109,9 @@ def _pile_up(
 ) -> tuple[Int64[np.ndarray, " G"], Int32[np.ndarray, " G"], Int32[np.ndarray, " G"]]:
     """Order faces, and their parents, by the piles to which the parents are dealt."""
     dealt = deal(np.bincount(parents))
-    pile_of = np.zeros(len(dealt), np.int32)
-    pile_of[dealt[dealt >= 0]] = (np.arange(len(dealt)) // (len(dealt) // min(PILES, len(dealt))))[dealt >= 0]
+    pile_of = np.zeros(dealt.size, np.int32)
+    pile, at = np.nonzero(dealt >= 0)
+    pile_of[dealt[pile, at]] = pile
     order = np.lexsort((todo, pile_of[parents]))
     piles = np.unique(pile_of[parents[order]], return_inverse=True)[1].astype(np.int32)
     return todo[order], parents[order], piles
@@ -130,13 +131,30 @@ def _join(surface: Surface, layout: Layout) -> bool:
     uv = flatten(surface, chosen, cut, _put_together(cut, layout.corners[chosen], moves))
     faulty = faulty_charts(surface.flat[chosen], surface.regular[chosen], cut, uv)
     areas = np.bincount(cut.charts, surface.areas[chosen], cut.count)
-    faulty |= unwieldy(turn_upright(cut, uv[cut.faces]), areas, float(surface.areas.sum()))
+    faulty |= _unwieldy(surface, cut, uv, areas, faulty)
     pair_of_chart = np.zeros(cut.count, np.int64)
     pair_of_chart[cut.charts] = labels[chosen]
     layout.refused.update((int(a), int(b)) for a, b in pairs[pair_of_chart[faulty]])
     fine = ~faulty[cut.charts]
     layout.place(chosen[fine], cut.charts[fine], uv[cut.faces[fine]])
     return True
+
+
+def _unwieldy(
+    surface: Surface, cut: Cut, uv: Float64[np.ndarray, "U 2"], areas: Float64[np.ndarray, " C"],
+    skip: Bool[np.ndarray, " C"],
+) -> Bool[np.ndarray, " C"]:  # fmt: skip
+    """Charts that would pack badly; only large ones do, so only they are turned."""
+    whole = float(surface.areas.sum())
+    large = (areas > LARGE * whole) & ~skip
+    faces = np.flatnonzero(large[cut.charts])
+    number = np.cumsum(large) - 1
+    charts = number[cut.charts[faces]].astype(np.int32)
+    part = Cut(cut.faces[faces], cut.twins[faces], charts, cut.vertex_charts, int(large.sum()))
+    bad = np.zeros(cut.count, bool)
+    if part.count:
+        bad[large] = unwieldy(turn_upright(part, uv[part.faces]), areas[large], whole)
+    return bad
 
 
 def _put_together(

@@ -11,6 +11,9 @@ from jaxtyping import Int32
 from ...arrays import launch_chunked
 from .surface import Surface
 
+CHUNK = 16_384
+"""Faces from which on another launch is worth its while."""
+
 
 def straighten(surface: Surface, labels: Int32[np.ndarray, " F"], rounds: int = 6) -> Int32[np.ndarray, " F"]:
     """Hand faces over to the neighbouring chart where that shortens the border between the two."""
@@ -20,9 +23,13 @@ def straighten(surface: Surface, labels: Int32[np.ndarray, " F"], rounds: int = 
     after = wp.empty_like(now)
     gain = wp.empty(len(labels), dtype=wp.float64, device="cpu")
     best = wp.empty_like(now)
+    chunks = max(1, len(labels) // CHUNK)
     for turn in range(rounds):
-        launch_chunked(_find_gain, len(labels), [twins, lengths, now], outputs=[gain, best], device="cpu")
-        launch_chunked(_hand_over, len(labels), [twins, now, gain, best, turn], outputs=[after], device="cpu")
+        launch_chunked(
+            _find_gain, len(labels), [twins, lengths, now], outputs=[gain, best], device="cpu", chunks=chunks
+        )
+        inputs = [twins, now, gain, best, turn]
+        launch_chunked(_hand_over, len(labels), inputs, outputs=[after], device="cpu", chunks=chunks)
         now, after = after, now
     return now.numpy()
 

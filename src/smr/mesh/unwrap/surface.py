@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+
+from ..half_edges import pair_components
 
 SLIVER = 0.05
 """A triangle whose height is below this part of its longest edge counts as degenerate,"""
@@ -142,27 +142,17 @@ def cut_charts(
     first face.
     """
     n = len(chosen)
-    place = np.full(len(labels), -1, np.int64)
-    place[chosen] = np.arange(n)
+    place = np.full(len(labels), -1, np.int32)
+    place[chosen] = np.arange(n, dtype=np.int32)
     twin = twins[chosen]
     across = twin // 3
     inside = (twin >= 0) & (labels[across] == labels[chosen][:, None]) & (place[across] >= 0)
-    local = np.where(inside, 3 * place[across] + twin % 3, -1)
-    edge = np.flatnonzero(local.ravel() >= 0)
+    local = np.where(inside, 3 * place[across] + twin % 3, np.int32(-1))
+    edge = np.flatnonzero(local.ravel() > np.arange(3 * n)).astype(np.int32)  # the first of each pair of twins
     back = local.ravel()[edge]
     edge_end, back_end = edge - edge % 3 + (edge + 1) % 3, back - back % 3 + (back + 1) % 3
-    corner_vertex = _components(3 * n, np.concatenate([edge, edge_end]), np.concatenate([back_end, back]))
-    charts = _components(n, edge // 3, back // 3)
-    vertex_charts = np.zeros(int(corner_vertex.max(initial=-1)) + 1, np.int32)
+    vertices, corner_vertex = pair_components(3 * n, np.stack([edge, edge_end]), np.stack([back_end, back]))
+    count, charts = pair_components(n, edge // 3, back // 3)
+    vertex_charts = np.zeros(vertices, np.int32)
     vertex_charts[corner_vertex] = np.repeat(charts, 3)
-    faces = corner_vertex.reshape(n, 3)
-    return Cut(faces, local.astype(np.int32), charts, vertex_charts, int(charts.max(initial=-1)) + 1)
-
-
-def _components(
-    n: int, a: np.ndarray[tuple[int, ...], np.dtype[np.int64]], b: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-) -> Int32[np.ndarray, " n"]:
-    """Number the connected components of a graph in the order of their first nodes."""
-    graph = coo_matrix((np.ones(len(a), np.int8), (a, b)), shape=(n, n))
-    labels: np.ndarray = connected_components(graph, directed=False)[1].astype(np.int32)
-    return labels
+    return Cut(corner_vertex.reshape(n, 3), local, charts, vertex_charts, count)
