@@ -213,6 +213,70 @@ def _run(argv: list[str]) -> int:
     return launch(_track(options.prefix), command, os.environ)
 
 
+def _lock(argv: list[str]) -> int:
+    from smr.environment.envs.lock import make_lock
+
+    parser = argparse.ArgumentParser(prog="smr env lock", description="Everything in it with version and hash.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("--json", action="store_true", help="the lock itself on standard output")
+    options = parser.parse_args(argv)
+    track = _track(options.prefix)
+    lock = make_lock(track)
+    if options.json:
+        print(json.dumps(lock, indent=1))
+    else:
+        print(f"{len(lock['packages'])} packages locked in {track.lock_file}")
+    return 0
+
+
+def _pack(argv: list[str]) -> int:
+    from smr.environment.envs.bundle import pack
+    from smr.environment.envs.lock import make_lock
+
+    parser = argparse.ArgumentParser(prog="smr env pack", description="Lock and wheels in one file.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    track = _track(options.prefix)
+    with _progress() as say:
+        say("locking")
+        digest = pack(track, make_lock(track), options.out, say=say)
+    size = options.out.stat().st_size
+    if options.json:
+        print(json.dumps({"version": 1, "bundle": str(options.out), "size": size, "lock_sha256": digest}))
+    else:
+        print(f"{options.out}: {size / 1e6:.0f} MB; restore it with --sha256 {digest} to be sure that it is this one")
+    return 0
+
+
+def _restore(argv: list[str]) -> int:
+    from smr.cli.env_words import rows_text
+    from smr.environment import documents
+    from smr.environment.envs.bundle import restore
+    from smr.environment.envs.check import as_json
+    from smr.environment.gather.collect import collect
+
+    parser = argparse.ArgumentParser(prog="smr env restore", description="The environment of a bundle, offline.")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--prefix", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--python", default="", help="interpreter to use")
+    parser.add_argument("--sha256", default="", help="what `smr env pack` printed")
+    parser.add_argument("--facts", type=Path, metavar="FILE", help="judge by these facts instead of this machine's")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(argv)
+    facts = documents.read_facts(options.facts) if options.facts else collect(scan=False)
+    with _progress() as say:
+        track, rows = restore(
+            options.bundle, options.prefix, python=options.python, sha256=options.sha256, facts=facts, say=say
+        )
+    if options.json:
+        print(json.dumps({**as_json(rows), "track": track.name}, indent=1))
+    else:
+        print(rows_text(rows) + f"\n\nIn use in {options.prefix}: {track.name}")
+    return 0
+
+
 def _track(folder: Path) -> Any:
     """The track in use in a prefix, or the track that a folder itself is."""
     from smr.environment.envs.prefix import Track, open_prefix
@@ -242,4 +306,12 @@ def _progress() -> Iterator[Callable[[str], None]]:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
 
-_VERBS = {"plan": _plan, "build": _build, "check": _check, "run": _run}
+_VERBS = {
+    "plan": _plan,
+    "build": _build,
+    "check": _check,
+    "lock": _lock,
+    "pack": _pack,
+    "restore": _restore,
+    "run": _run,
+}

@@ -104,7 +104,7 @@ def _gpu_code(plan: Plan, extensions: list[Facts]) -> Row:
     """The architectures that are really inside, against those that were asked for."""
     cubins = {str(name) for one in extensions for name in one.items("code.cubins")}
     ptx = {str(name) for one in extensions for name in one.items("code.ptx")}
-    inside = [_dotted(name) for name in sorted(cubins)] + [f"{_dotted(name)}+PTX" for name in sorted(ptx)]
+    inside = [dotted(name) for name in sorted(cubins)] + [f"{dotted(name)}+PTX" for name in sorted(ptx)]
     absent = [arch for arch in plan.architectures if not covers(";".join(inside), arch)]
     says = f"inside: {', '.join(sorted(cubins | ptx)) or 'none'}"
     if not inside or absent:
@@ -112,7 +112,8 @@ def _gpu_code(plan: Plan, extensions: list[Facts]) -> Row:
     return Row("GPU code", "ok", says)
 
 
-def _dotted(name: str) -> str:
+def dotted(name: str) -> str:
+    """`sm_90a` as `9.0`."""
     number = re.sub(r"\D", "", name)
     return f"{number[:-1]}.{number[-1:]}"
 
