@@ -158,8 +158,9 @@ def _machine(options: argparse.Namespace) -> Any:
 
 def _build(argv: list[str]) -> int:
     from smr.cli.env_words import rows_text
-    from smr.environment.envs.build import TOOLS, Options, build
+    from smr.environment.envs.build import build
     from smr.environment.envs.check import as_json
+    from smr.environment.envs.options import TOOLS, Options
     from smr.environment.envs.plan import read_plan
 
     parser = argparse.ArgumentParser(prog="smr env build", description="Make the environment of a plan.")
@@ -277,6 +278,89 @@ def _restore(argv: list[str]) -> int:
     return 0
 
 
+def _export(argv: list[str]) -> int:
+    from smr.atomic import write_bytes_atomic
+    from smr.environment.envs.export import FORMATS, Exported
+    from smr.environment.envs.launch import loader_path
+    from smr.environment.envs.lock import make_lock
+
+    parser = argparse.ArgumentParser(prog="smr env export", description="A file that carries it elsewhere.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    for name, (file, _) in FORMATS.items():
+        kind.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=file)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write it there; standard output otherwise")
+    options = parser.parse_args(argv)
+    track = _track(options.prefix)
+    path = ":".join(loader_path(os.environ.get("LD_LIBRARY_PATH", "")))
+    text = FORMATS[options.format][1](Exported(track.plan, make_lock(track), str(options.prefix.absolute()), path))
+    if options.out:
+        write_bytes_atomic(options.out, text.encode())
+    else:
+        print(text, end="")
+    return 0
+
+
+def _try(argv: list[str]) -> int:
+    from dataclasses import asdict
+
+    from smr.cli.env_words import planned_text, trials_text
+    from smr.environment.envs.options import Options
+    from smr.environment.envs.prefix import open_prefix
+    from smr.environment.envs.tracks import plan_next, try_plan, verdict
+
+    parser = argparse.ArgumentParser(prog="smr env try", description="The next version beside the current one.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("package", help="kaolin==0.18.0")
+    parser.add_argument("--with", dest="command", default="", help="a command of yours to run in both")
+    parser.add_argument("--source", default="", help="folder, archive or URL to build from")
+    parser.add_argument("--recipe", type=Path, metavar="FILE")
+    parser.add_argument("--find-links", action="append", default=[])
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+    prefix, current = open_prefix(given.prefix)
+    recipe, version = _recipe(given.package, given.recipe)
+    planned = plan_next(recipe, version, current.plan)
+    if not planned.possible or planned.plan is None:
+        print(planned_text(planned, recipe))
+        return 1
+    options = Options(source=given.source, find_links=tuple(given.find_links))
+    with _progress() as say:
+        before, after = try_plan(prefix, current, planned.plan, options, given.command, say=say)
+    words = verdict(before, after)
+    if given.json:
+        print(
+            json.dumps(
+                {"version": 1, "current": asdict(before), "candidate": asdict(after), "verdict": words}, indent=1
+            )
+        )
+    else:
+        print(trials_text(before, after, words, str(given.prefix)))
+    return 0 if after.healthy else 1
+
+
+def _promote(argv: list[str]) -> int:
+    from smr.environment.envs.prefix import open_prefix
+    from smr.environment.envs.tracks import promote
+
+    parser = argparse.ArgumentParser(prog="smr env promote", description="Make another track the current one.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    parser.add_argument("track", nargs="?", default="", help="a part of its name; needed where more than one waits")
+    options = parser.parse_args(argv)
+    print(f"in use now: {promote(open_prefix(options.prefix)[0], options.track).name}")
+    return 0
+
+
+def _rollback(argv: list[str]) -> int:
+    from smr.environment.envs.prefix import open_prefix
+    from smr.environment.envs.tracks import rollback
+
+    parser = argparse.ArgumentParser(prog="smr env rollback", description="Back to the track before.")
+    parser.add_argument("prefix", type=Path, metavar="DIR")
+    print(f"in use now: {rollback(open_prefix(parser.parse_args(argv).prefix)[0]).name}")
+    return 0
+
+
 def _track(folder: Path) -> Any:
     """The track in use in a prefix, or the track that a folder itself is."""
     from smr.environment.envs.prefix import Track, open_prefix
@@ -307,11 +391,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 _VERBS = {
-    "plan": _plan,
-    "build": _build,
-    "check": _check,
-    "lock": _lock,
-    "pack": _pack,
-    "restore": _restore,
-    "run": _run,
+    **{"plan": _plan, "build": _build, "check": _check, "lock": _lock, "pack": _pack, "restore": _restore},
+    **{"run": _run, "export": _export, "try": _try, "promote": _promote, "rollback": _rollback},
 }

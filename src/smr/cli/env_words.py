@@ -10,6 +10,7 @@ from smr.environment.envs.choose import Rejection
 from smr.environment.envs.plan import Plan
 from smr.environment.envs.planning import Planned
 from smr.environment.envs.recipes import Recipe
+from smr.environment.envs.tracks import Trial
 
 _NAMES = {"package": "", "torch": "torch", "build": "torch's build", "method": "how", "python": "Python"}
 
@@ -42,6 +43,22 @@ def rows_text(rows: Iterable[Row]) -> str:
     ]
     bad = sum(row.status == "fails" for row in shown)
     return "\n".join([*lines, "", f"{bad} of {len(shown)} fail." if bad else "All well."])
+
+
+def trials_text(before: Trial, after: Trial, verdict: str, prefix: str) -> str:
+    """Two tracks side by side."""
+    lines = []
+    for name, trial in (("current", before), ("candidate", after)):
+        bad = [row for row in trial.rows if row.status == "fails"]
+        lines.append(f"{name:<10} {trial.title}: {f'{len(bad)} checks fail' if bad else 'all checks pass'}")
+        lines += [f"           {row.name}: {row.says}" for row in bad]
+        if trial.command:
+            c = trial.command
+            lines.append(
+                f"           exit code {c['exit_code']}, {c['cpu_seconds']} s of CPU, {c['peak_mb']} MB, log {c['log']}"
+            )
+    lines += ["", verdict[0].upper() + verdict[1:] + "."]
+    return "\n".join([*lines, *([f"To use it: smr env promote {prefix} {after.track}"] if after.healthy else [])])
 
 
 def _rows(plan: Plan) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from smr.atomic import write_bytes_atomic, write_error
 from smr.environment.commands import run
 from smr.environment.envs.check import Row, check, passed
 from smr.environment.envs.inside import facts_inside
+from smr.environment.envs.options import Options
 from smr.environment.envs.pip import (
     build_command,
     collect_command,
@@ -33,28 +33,7 @@ from smr.environment.explain import context_of, explain, read_log
 from smr.errors import SmrError
 
 Say = Callable[[str], None]
-TOOLS = ("venv", "uv", "conda", "micromamba")
 _DISK_GB = {"cpu": 3.0, "cuda": 16.0}
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to build."""
-
-    source: str = ""
-    """Folder, archive or URL; empty: the plan's repository."""
-    python: str = ""
-    """An interpreter of the plan's version; empty: one that is found."""
-    tool: str = "venv"
-    cache: Path | None = None
-    """Folder for pip's and the compiler's caches; in the prefix by default."""
-    compiler_cache: str = "auto"
-    """`ccache`, `sccache`, `none`, or whichever is there."""
-    cache_size: str = "5G"
-    jobs: int = 0
-    """Compilers at once; 0: as memory and cores allow."""
-    find_links: tuple[str, ...] = ()
-    """Further pages or folders with wheels."""
 
 
 def build(
@@ -68,20 +47,31 @@ def build(
     if os.name != "posix":
         raise SmrError("environments are built on Linux and macOS", "use WSL 2 on Windows")
     home = claim_prefix(prefix)
+    environ = dict(os.environ if given is None else given)
     with only_one(home):
-        track = home.track(plan.track)
-        if not track.finished:
-            need_disk(home.folder, _DISK_GB["cuda" if plan.cuda else "cpu"], f"an environment with {plan.title}")
-        track.start(plan)
-        _Build(home, track, plan, options, dict(os.environ if given is None else given), say).steps()
-        rows = check(track, given, say=say)
+        track = build_track(home, plan, options, environ, say)
+        rows = check(track, environ, say=say)
         if not passed(rows):
-            failed = next(row for row in rows if row.status == "fails")
+            row = next(row for row in rows if row.status == "fails")
             cure = f"smr env check {track.folder} shows all; `smr doctor explain` takes a longer error text"
-            raise SmrError(f"it is built, but {failed.name} fails: {failed.says}", cure)
+            raise SmrError(f"it is built, but {row.name} fails: {row.says}", cure)
         track.record("finished", plan.digest)
         home.switch(track)
     return track, rows
+
+
+def build_track(home: Prefix, plan: Plan, options: Options, environ: dict[str, str], say: Say) -> Track:
+    """Do the steps of a plan in its track, without a check; nothing is switched.
+
+    Raises:
+        SmrError: A step could not be done.
+    """
+    track = home.track(plan.track)
+    if not track.finished:
+        need_disk(home.folder, _DISK_GB["cuda" if plan.cuda else "cpu"], f"an environment with {plan.title}")
+    track.start(plan)
+    _Build(home, track, plan, options, environ, say).steps()
+    return track
 
 
 class _Build:
@@ -135,9 +125,15 @@ class _Build:
         self._run(argv, "install", offline(self._pip()), "the wheels could not be installed")
 
     def _source(self) -> None:
-        root = self.track.source
-        commit = bring(self.plan, self.options.source, root, self.track.logs / "source.log", self.given, self.say)
+        root, given = self.track.source, self.options.source
+        objects, kept = root / self.plan.source_folder / "build", self.track.folder / "objects"
+        if Path(given).expanduser().is_dir() and given and objects.is_dir():  # the same plan: what did not change stays
+            shutil.rmtree(kept, ignore_errors=True)
+            os.replace(objects, kept)
+        commit = bring(self.plan, given, root, self.track.logs / "source.log", self.given, self.say)
         source = describe(root, self.plan, commit)
+        if kept.is_dir():
+            os.replace(kept, objects)
         facts = {"commit": source.commit, "tree": source.tree, "given": self.options.source or self.plan.source_git}
         write_bytes_atomic(self.track.folder / "source.json", json.dumps(facts, indent=1).encode())
 

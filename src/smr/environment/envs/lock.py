@@ -19,6 +19,8 @@ from smr.environment.rules import Facts
 from smr.errors import SmrError
 
 VERSION = 1
+_SEEDED = {"pip", "setuptools", "wheel"}
+"""What comes with an empty environment."""
 
 
 def make_lock(track: Track, given: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _same_as_installed(locked: Mapping[str, str], installed: Mapping[str, str]) 
         if there.get(name) != version and versions.parse(there.get(name)) != versions.parse(version):
             what = f"{name} {there.get(name, '(none)')} is installed, the wheel of this environment is {version}"
             raise SmrError(what, "somebody changed it by hand: build it again into a new --prefix")
-    extra = sorted(set(there) - set(locked) - {"pip"})
+    extra = sorted(set(there) - set(locked) - _SEEDED)
     if extra:
         what = f"{', '.join(extra[:5])} was installed by hand and is not in the plan"
         raise SmrError(what, "pip uninstall it there, or name it in a recipe of yours (requires)")

@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from smr.environment import versions
+from smr.environment.envs.options import Options
 from smr.environment.envs.plan import Plan
 from smr.environment.envs.prefix import Track
 from smr.environment.rules import Facts, building
@@ -21,17 +22,6 @@ _OTHER_SWITCHES = ("TORCH_CUDA_ARCH_LIST", "FORCE_CUDA", "FORCE_ONLY_CPU", "IGNO
 _CUDA_KINDS = ("cuda_build_mismatch", "nvcc_missing", "missing_cuda_headers", "conda_cudatoolkit_without_nvcc")
 _OF_CUDA = (*_CUDA_KINDS, "nvcc_unsupported_arch", "nvcc_removed_arch", "arch_list_empty_no_gpu", "cub_conflict")
 _NAMES = ("gcc", "g++", "cc", "c++")
-
-
-class BuildOptions(Protocol):
-    """What of the options is needed here."""
-
-    @property
-    def compiler_cache(self) -> str: ...  # noqa: D102
-    @property
-    def cache_size(self) -> str: ...  # noqa: D102
-    @property
-    def jobs(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -47,7 +37,7 @@ class Settings:
 
 
 def build_settings(
-    plan: Plan, facts: Mapping[str, Any], track: Track, options: BuildOptions, cache: Path, path: str
+    plan: Plan, facts: Mapping[str, Any], track: Track, options: Options, cache: Path, path: str
 ) -> Settings:
     """Everything set explicitly: switches, toolkit, jobs, compiler cache; `path` is the environment's PATH."""
     known = Facts(facts)
@@ -134,7 +124,7 @@ def _compiler_cache(asked: str) -> str:
     return ""
 
 
-def _cached(program: str, track: Track, path: str, cache: Path, options: BuildOptions) -> dict[str, str]:
+def _cached(program: str, track: Track, path: str, cache: Path, options: Options) -> dict[str, str]:
     """Wrappers named like the compilers, first on PATH; the cache in the folder that was asked for."""
     folder = track.folder / "compilers"
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from smr.errors import SmrError
 
@@ -63,7 +63,7 @@ def _unpack_tar(file: tarfile.TarFile, folder: Path, archive: Path) -> None:
             _link(target, member.linkname, folder, archive)
         elif member.isfile():
             data = file.extractfile(member)
-            assert data is not None
+            assert isinstance(data, io.BufferedIOBase)
             _write(target, data, folder, archive)
             target.chmod(0o755 if member.mode & 0o100 else 0o644)
         else:
@@ -82,6 +82,7 @@ def _unpack_zip(file: zipfile.ZipFile, folder: Path, archive: Path) -> None:
         if (member.external_attr >> 16) & 0o170000 == 0o120000:
             raise SmrError(f"{archive} holds the link {member.filename!r}", "do not use this file")
         with file.open(member) as data:
+            assert isinstance(data, io.BufferedIOBase)
             _write(target, data, folder, archive)
 
 
@@ -109,7 +110,7 @@ def _link(target: Path, name: str, folder: Path, archive: Path) -> None:
     target.symlink_to(name)
 
 
-def _write(target: Path, data: IO[bytes], folder: Path, archive: Path) -> None:
+def _write(target: Path, data: io.BufferedIOBase, folder: Path, archive: Path) -> None:
     _through_no_link(target, folder, archive)
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as file:
