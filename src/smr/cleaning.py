@@ -71,12 +71,12 @@ def clean(
     """Make an oriented manifold of at most `config.vertices` vertices from any triangles.
 
     Invalid faces are dropped, vertices at equal places joined, small pieces dropped, the topology repaired, short
-    holes closed, noise smoothed, edges collapsed. The same input gives the same bytes.
+    holes closed, noise smoothed, edges collapsed. The same input gives the same bytes, on however many cores.
 
     Args:
         mesh: Any triangles, metres. A texture is left out, as its image does not fit the new surface.
         config: What to do and how much.
-        device: Where the error of the simplification is measured; the other steps are sequential and run on the CPU.
+        device: Where the error of the simplification is measured; the other steps run on the CPU, on all its cores.
         track: Progress.
 
     Raises:

@@ -45,7 +45,8 @@ def simplify(
     Topology stays: a manifold stays one, with the same pieces, handles and holes, and no piece vanishes, so that the
     result can be larger than asked for. No face turns over. Vertices move to where the sum of squared distances to
     the planes that they stand for is least; colours are interpolated along the edges. Vertices at edges with more
-    than two faces stay. The same input gives the same bytes.
+    than two faces stay. Regions of a large mesh are collapsed in parallel as far as one queue for all would surely go
+    (not with `max_error`); the same input gives the same bytes, on however many cores.
 
     Args:
         mesh: Any mesh; manifold for best results (`repair_non_manifold`).
