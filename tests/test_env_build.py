@@ -310,6 +310,8 @@ def test_a_failed_step_is_explained_and_the_current_environment_stays(made: Made
     assert "nvcc_unsupported_arch" in error.cause
     assert "compute_89" in error.cause
     assert "goes on from here" in error.cure
+    log.write_text(f"{'x' * 80}\ntwo.cpp:1:10: fatal error: no_such.h: No such file or directory\nnoise\n")
+    assert "two.cpp:1:10: fatal error: no_such.h" in failed("x", log, {}).cause
     log.write_text("something unheard of\n")
     assert "something unheard of" in failed("x", log, {}).cause
 

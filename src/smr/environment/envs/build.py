@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -33,6 +34,9 @@ from smr.environment.explain import context_of, explain, read_log
 from smr.errors import SmrError
 
 Say = Callable[[str], None]
+_NOT_HERE = ("pip_build_isolation",)
+"""Causes that cannot be: builds are never isolated."""
+_ERROR = re.compile(r"\b(fatal|fatal error|error|ERROR|[A-Z]\w*Error)\s*:|^ld: ")
 _DISK_GB = {"cpu": 3.0, "cuda": 16.0}
 
 
@@ -204,16 +208,17 @@ class _Build:
 
 
 def failed(what: str, log: Path, context: Mapping[str, Any]) -> SmrError:
-    """A failed program, in the doctor's words."""
+    """A failed program, in the doctor's words, with the first error of its log."""
     with log.open("rb") as file:
-        causes = explain(read_log(file), context)
+        text = read_log(file)
+    causes = [cause for cause in explain(text, context) if cause.kind not in _NOT_HERE]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = next((line for line in lines if _ERROR.search(line)), lines[-1] if lines else "")[:400]
     again = f"then the same command goes on from here. The whole log: {log}"
     if not causes:
-        last = [line for line in log.read_text(errors="replace").strip().splitlines() if line.strip()][-1:]
-        return SmrError(f"{what}: {last[0][:300] if last else ''}", f"read the end of the log; {again}")
+        return SmrError(f"{what}: {first}", again)
     cause = causes[0]
-    evidence = f"\n  {cause.evidence[0]}" if cause.evidence else ""
-    return SmrError(f"{what}: {cause.kind}. {cause.why}{evidence}", "\n       ".join((*cause.cure, again)))
+    return SmrError(f"{what}: {cause.kind}. {cause.why}\n  {first}", "\n       ".join((*cause.cure, again)))
 
 
 def make_environment(track: Track, python: str, given: str, tool: str, environ: Mapping[str, str], say: Say) -> None:
