@@ -190,6 +190,13 @@ class Doctor:
     # Here for `smr --help` alone: `main` hands `smr doctor` to `cli.doctor`, which needs none of our dependencies.
 
 
+@dataclass(frozen=True)
+class Env:
+    """Plan, build, check, lock, pack and restore environments for Kaolin and its kind."""
+
+    # Here for `smr --help` alone, as the doctor.
+
+
 COMMANDS: dict[str, Any] = {
     "inspect": Inspect,
     "reconstruct": Reconstruct,
@@ -200,4 +207,5 @@ COMMANDS: dict[str, Any] = {
     "convert": Convert,
     "view": View,
     "doctor": Doctor,
+    "env": Env,
 }

@@ -41,6 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         from .doctor import main as doctor
 
         return doctor(arguments[1:])
+    if arguments[:1] == ["env"]:
+        from .env import main as environments
+
+        return environments(arguments[1:])
     command = parse(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill cleans up as Ctrl-C does
     logging.basicConfig(level=logging.INFO if command.verbose else logging.WARNING, format="%(message)s")
