@@ -125,20 +125,26 @@ def _compiler_cache(asked: str) -> str:
 
 
 def _cached(program: str, track: Track, path: str, cache: Path, options: Options) -> dict[str, str]:
-    """Wrappers named like the compilers, first on PATH; the cache in the folder that was asked for."""
+    """Names of the compilers, first on PATH, that stand for the cache; its folder is the one that was asked for.
+
+    ccache is linked under those names and finds the compiler behind itself. A script in its place would be hashed as
+    the compiler by torch's own use of ccache, and nothing would be found again. sccache needs the script.
+    """
     folder = track.folder / "compilers"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     elsewhere = ":".join(part for part in path.split(":") if part != str(folder))
+    linked = Path(program).name == "ccache"
     for name in _NAMES:
         compiler = shutil.which(name, path=elsewhere)
-        if compiler:
-            wrapper = folder / name
-            wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} {shlex.quote(compiler)} "$@"\n')
-            wrapper.chmod(0o755)
-    name = Path(program).name.upper()
-    variables = {"PATH": f"{folder}:{elsewhere}", f"{name}_DIR": str(cache / name.lower())}
-    if name == "CCACHE":
-        variables.update(CCACHE_MAXSIZE=options.cache_size, CCACHE_BASEDIR=str(track.folder), CCACHE_NOHASHDIR="1")
-    else:
-        variables["SCCACHE_CACHE_SIZE"] = options.cache_size
-    return variables
+        if compiler and linked:
+            (folder / name).symlink_to(program)
+        elif compiler:
+            (folder / name).write_text(f'#!/bin/sh\nexec {shlex.quote(program)} {shlex.quote(compiler)} "$@"\n')
+            (folder / name).chmod(0o755)
+    variables = {"PATH": f"{folder}:{elsewhere}"}
+    if linked:
+        where = {"CCACHE_DIR": str(cache / "ccache"), "CCACHE_MAXSIZE": options.cache_size}
+        return {**variables, **where, "CCACHE_BASEDIR": str(track.folder), "CCACHE_NOHASHDIR": "1"}
+    where = {"SCCACHE_DIR": str(cache / "sccache"), "SCCACHE_CACHE_SIZE": options.cache_size}
+    return {**variables, **where, "CCACHE_DISABLE": "1"}
