@@ -24,9 +24,9 @@ TIMESTAMP = (2020, 1, 1, 0, 0, 0)
 
 
 def members() -> list[Path]:
-    """Files that the doctor consists of, in a fixed order."""
+    """Files that the doctor consists of, in a fixed order; `envs`, which builds environments, is none of them."""
     package = [path for path in (ROOT / "smr" / "environment").rglob("*") if path.suffix in (".py", ".json")]
-    return [*(ROOT / name for name in SINGLE), *sorted(package)]
+    return [*(ROOT / name for name in SINGLE), *sorted(path for path in package if "envs" not in path.parts)]
 
 
 def build(out: Path) -> None:
