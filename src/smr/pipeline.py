@@ -11,12 +11,11 @@ from typing import Any
 from . import tsdf
 from .agreement import Agreement, measure_agreement
 from .arrays import resolve_device
-from .atomic import check_writable
 from .captures import SURVEY_RECORDS, read_capture, survey
 from .cleaning import CleanReport, clean
 from .config import PipelineConfig
 from .errors import SmrError
-from .formats import format_of, write_mesh
+from .formats import check_outputs, write_mesh
 from .plan import Plan, plan
 from .progress import Track, untracked
 from .records import Capture, Material, Mesh, TexturedMesh
@@ -61,9 +60,7 @@ def reconstruct(
         SmrError: The capture cannot carry the result that was asked for, or a file cannot be written.
     """
     outputs = [Path(path) for path in ([out] if isinstance(out, (str, Path)) else out)]
-    for path in outputs:  # what cannot be written is said now, not after the work
-        format_of(path)
-        check_writable(path)
+    check_outputs(outputs)
     device = resolve_device(device)
     capture = read_capture(Path(source), config.capture)
 

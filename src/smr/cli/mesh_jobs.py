@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..arrays import resolve_device
-from ..atomic import check_writable
 from ..captures import estimated_up, read_capture
 from ..cleaning import clean
-from ..formats import format_of, read_model, write_mesh
+from ..formats import check_outputs, read_model, write_mesh
 from ..formats.convert import convert
 from ..formats.model import AnyMesh, geometry, turned
 from ..mesh.unwrap import unwrap
@@ -24,7 +23,7 @@ from .describe import describe_clean, describe_findings, describe_texture, liste
 
 def run_texture(command: Any, ui: Interface) -> Answer:
     """Texture a mesh from anywhere."""
-    _check_outputs(command.out)
+    check_outputs(command.out)
     device = resolve_device(command.device)
     capture = read_capture(command.capture, command.frames)
     world_up = capture.world_up or estimated_up(capture)
@@ -40,7 +39,7 @@ def run_texture(command: Any, ui: Interface) -> Answer:
 
 def run_clean(command: Any, ui: Interface) -> Answer:
     """Clean a mesh from anywhere."""
-    _check_outputs(command.out)
+    check_outputs(command.out)
     device = resolve_device(command.device)
     model = read_model(command.mesh)
     mesh, report = clean(model.mesh, command.clean, device=device, track=ui.track)
@@ -65,12 +64,6 @@ def run_convert(command: Any, ui: Interface) -> Answer:
 
 def _worth_saying(findings: Sequence[dict[str, Any]]) -> list[str]:
     return describe_findings([finding for finding in findings if finding["severity"] != "note"])
-
-
-def _check_outputs(paths: Sequence[Path]) -> None:
-    for path in paths:
-        format_of(path)
-        check_writable(path)
 
 
 def _write(model: AnyMesh, paths: Sequence[Path], up: UpAxis, ui: Interface) -> list[Path]:

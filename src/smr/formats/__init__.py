@@ -2,6 +2,17 @@
 
 from .convert import Conversion, convert
 from .model import Format, Model
-from .registry import FORMATS, format_of, read_mesh, read_model, write_mesh
+from .registry import FORMATS, check_outputs, format_of, read_mesh, read_model, write_mesh
 
-__all__ = ["FORMATS", "Conversion", "Format", "Model", "convert", "format_of", "read_mesh", "read_model", "write_mesh"]
+__all__ = [
+    "FORMATS",
+    "Conversion",
+    "Format",
+    "Model",
+    "check_outputs",
+    "convert",
+    "format_of",
+    "read_mesh",
+    "read_model",
+    "write_mesh",
+]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from .. import atomic
 from ..errors import SmrError
 from ..records import UpAxis
 from .gltf_read import read_gltf
@@ -47,6 +49,17 @@ def format_of(path: Path | str) -> Format:
     endings = " ".join(ending for form in FORMATS for ending in form.endings)
     said = f"ends in {ending}, which is no mesh format known here" if ending else "has no ending that names a format"
     raise SmrError(f"{path} {said}.", f"Use one of {endings}")
+
+
+def check_outputs(paths: Iterable[Path]) -> None:
+    """Say before the work what could not be written after it.
+
+    Raises:
+        SmrError: An ending is missing or unknown, a path is a folder, or a folder cannot be written.
+    """
+    for path in paths:
+        format_of(path)
+        atomic.check_writable(path)
 
 
 def read_model(path: Path | str) -> Model:

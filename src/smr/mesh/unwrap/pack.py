@@ -133,12 +133,6 @@ def apply(outlines: Outlines, grid: Grid, packing: Packing) -> Float64[np.ndarra
     return pixels
 
 
-@wp.func
-@no_type_check
-def _cell(position: wp.float64, cells: int):
-    return wp.clamp(wp.int32(wp.floor(position)), 0, cells - 1)
-
-
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _rasterise(
