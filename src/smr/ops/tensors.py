@@ -1,0 +1,143 @@
+"""What all operations on torch tensors share: checks of arguments, launches on tensors, the choice of kernels.
+
+Two switches in the environment, read at each call:
+`SMR_KERNELS=torch` computes with plain torch instead of the Warp kernels, to find out whether a kernel or the data is
+at fault; `SMR_CHECKS=0` leaves out the checks that read values (indices in range, no NaN).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import warp as wp
+
+from ..arrays import launch_chunked
+from ..errors import SmrError
+
+FLOATS = (torch.float32, torch.float64)
+INDICES = (torch.int32, torch.int64)
+
+_WARP_TYPES = {
+    torch.float32: wp.float32,
+    torch.float64: wp.float64,
+    torch.int32: wp.int32,
+    torch.int64: wp.int64,
+    torch.uint8: wp.uint8,
+    torch.bool: wp.bool,
+}
+
+
+def use_warp() -> bool:
+    """Whether Warp kernels compute (the default), or plain torch (`SMR_KERNELS=torch`)."""
+    choice = os.environ.get("SMR_KERNELS", "warp")
+    if choice not in ("warp", "torch"):
+        raise SmrError(f"SMR_KERNELS is {choice!r}.", "Set it to warp or torch, or unset it.")
+    return choice == "warp"
+
+
+def checks_values() -> bool:
+    """Whether values are checked (the default); `SMR_CHECKS=0` switches it off."""
+    return os.environ.get("SMR_CHECKS", "1") != "0"
+
+
+def check_tensor(
+    name: str, tensor: torch.Tensor, shape: Sequence[int | None], dtypes: Iterable[torch.dtype] = FLOATS
+) -> None:
+    """Raise where an argument is no tensor of this type and shape.
+
+    Args:
+        name: The argument's name, for the message.
+        tensor: The argument.
+        shape: Expected sizes; None matches any. A leading `...` is expressed by passing the last sizes only and
+            checking the rest at the caller.
+        dtypes: Accepted types.
+
+    Raises:
+        TypeError: It is no tensor, or of another type.
+        ValueError: Another shape.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
+    dtypes = tuple(dtypes)
+    if tensor.dtype not in dtypes:
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise TypeError(f"{name} must be {wanted}, not {str(tensor.dtype).removeprefix('torch.')}")
+    matches = tensor.dim() == len(shape) and all(
+        want is None or want == got for want, got in zip(shape, tensor.shape, strict=True)
+    )
+    if not matches:
+        wanted = ", ".join("*" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must have the shape ({wanted}), not {tuple(tensor.shape)}")
+
+
+def check_same_device(**tensors: torch.Tensor | None) -> None:
+    """Raise ValueError where the named tensors are on more than one device."""
+    devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
+    if len(set(devices.values())) > 1:
+        places = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise ValueError(f"all tensors must be on one device: {places}")
+
+
+def check_indices(name: str, indices: torch.Tensor, count: int, of: str = "vertices") -> None:
+    """Raise ValueError at the first index outside 0..count-1, with its place."""
+    if not checks_values() or indices.numel() == 0:
+        return
+    low, high = (int(value) for value in torch.stack(torch.aminmax(indices)).tolist())
+    if low >= 0 and high < count:
+        return
+    bad = ((indices < 0) | (indices >= count)).nonzero()[0].tolist()
+    value = int(indices[tuple(bad)])
+    raise ValueError(f"{name}{bad} is {value}; it must be an index into {count} {of}")
+
+
+def check_finite(name: str, tensor: torch.Tensor) -> None:
+    """Raise ValueError at the first NaN or infinity, with its place."""
+    if not checks_values() or tensor.numel() == 0:
+        return
+    # a sum is finite exactly where all values are, but for overflow, which the second look settles
+    if bool(torch.isfinite(tensor.detach().sum())):
+        return
+    bad = (~torch.isfinite(tensor.detach())).nonzero()
+    if len(bad):
+        place = bad[0].tolist()
+        raise ValueError(f"{name}{place} is {float(tensor[tuple(place)])}; all values must be finite")
+
+
+def warp_device(tensor: torch.Tensor) -> str:
+    """The Warp device of a tensor's memory."""
+    if tensor.device.type == "cpu":
+        return "cpu"
+    if tensor.device.type == "cuda":
+        return f"cuda:{tensor.device.index or 0}"
+    raise ValueError(f"tensors on {tensor.device} are not supported; use cpu or cuda")
+
+
+def as_warp(tensor: torch.Tensor, dtype: Any = None) -> wp.array:
+    """A Warp array over a tensor's memory, without its gradient; copied only where it is not contiguous.
+
+    Args:
+        tensor: Any shape; where `dtype` is a vector or matrix type the last sizes are its own.
+        dtype: A Warp type; None takes the tensor's scalar type.
+    """
+    return wp.from_torch(tensor.detach().contiguous(), dtype=dtype or _WARP_TYPES[tensor.dtype], requires_grad=False)
+
+
+def launch(kernel: Any, dim: int, inputs: Sequence[Any], *, outputs: Sequence[Any] = (), like: torch.Tensor) -> None:
+    """Launch a kernel whose first argument is `base: int` (see `arrays.launch_chunked`) in torch's current stream.
+
+    Args:
+        kernel: A one-dimensional Warp kernel; its item is `base + wp.tid()` and its writes are disjoint.
+        dim: Number of items.
+        inputs: Warp arrays and scalars after `base`.
+        outputs: Warp arrays that it writes.
+        like: A tensor on the device to launch on.
+    """
+    device = warp_device(like)
+    if device == "cpu":
+        launch_chunked(kernel, dim, inputs, outputs=outputs, device=device)
+        return
+    with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(like.device)), sync_enter=False):
+        launch_chunked(kernel, dim, inputs, outputs=outputs, device=device)
