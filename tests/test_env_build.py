@@ -34,7 +34,7 @@ from smr.environment.envs.options import Options
 from smr.environment.envs.plan import Plan
 from smr.environment.envs.planning import make_plan
 from smr.environment.envs.prefix import Prefix, Track, claim_prefix, need_disk, only_one, open_prefix
-from smr.environment.envs.preflight import fitting_jobs, preflight
+from smr.environment.envs.preflight import Settings, build_settings, fitting_jobs, preflight
 from smr.environment.envs.processes import progress, run_logged
 from smr.environment.envs.recipes import recipe_of
 from smr.environment.envs.sources import bring, describe
@@ -335,6 +335,38 @@ def test_preflight_speaks_the_doctors_words() -> None:
             list(preflight(plan, changed))
     assert fitting_jobs(Facts({"system": {"cores": 64, "memory_gb": 16}}), 4.0) == 4
     assert fitting_jobs(Facts({"system": {"cores": 2, "memory_gb": 1}}), 4.0) == 1
+
+
+def test_headers_that_a_bare_toolkit_lacks_come_from_torchs_wheels(tmp_path: Path) -> None:
+    root = tmp_path / "cuda-13.0"
+    (root / "include").mkdir(parents=True)
+    absent = {"cusparse.h": False, "cublas_v2.h": False, "cusolverDn.h": False}
+    facts = json.loads((FACTS / "h200.json").read_text())
+    toolkit = {**facts["toolkits"]["build"], "root": str(root), "headers": absent, "nvcc": True, "version": "13.0.88"}
+    facts["toolkits"] = {"build": toolkit, "found": [toolkit]}
+    plan = replace(plan_of_version("1.0"), build="cu130", method="source", gcc=("9.3", "15"), architectures=("9.0",))
+    track = Track(tmp_path / "track")
+    include = track.env / "lib" / "python3.11" / "site-packages" / "nvidia" / "cu13" / "include"
+    include.mkdir(parents=True)
+
+    def settings() -> Settings:
+        return build_settings(plan, facts, track, Options(compiler_cache="none"), tmp_path / "cache", "/usr/bin")
+
+    for name in ("cusparse.h", "cublas_v2.h"):  # one is missing there, too: nothing is lent
+        (include / name).write_text("")
+    assert "CPATH" not in settings().variables
+    with pytest.raises(SmrError, match="missing_cuda_headers"):
+        list(preflight(plan, facts))
+
+    (include / "cusolverDn.h").write_text("")
+    assert settings().variables["CPATH"] == str(include)
+    assert settings().headers_of_wheels
+    notes = list(preflight(plan, facts, lent_headers=True))
+    assert any("those of torch's own wheels are used" in note for note in notes)
+
+    for name in absent:  # a whole toolkit needs none
+        (root / "include" / name).write_text("")
+    assert "CPATH" not in settings().variables
 
 
 def test_interpreters() -> None:

@@ -152,7 +152,7 @@ class _Build:
         for name in settings.removed:
             environ.pop(name, None)
         facts = facts_inside(self.track, "", environ, scan=False)
-        for note in preflight(self.plan, facts):
+        for note in preflight(self.plan, facts, lent_headers=settings.headers_of_wheels):
             self.say(note)
         self.say(f"compiling with {settings.words}")
         minutes = self.plan.cpu_minutes / settings.jobs

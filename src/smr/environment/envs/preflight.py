@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -34,6 +35,8 @@ class Settings:
     jobs: int
     compiler_cache: str
     words: str
+    headers_of_wheels: bool
+    """Whether torch's own wheels bring the library headers that the toolkit lacks."""
 
 
 def build_settings(
@@ -51,6 +54,9 @@ def build_settings(
             variables["CUDA_HOME"] = root
             path = f"{root}/bin:{path}"
             nvcc = f"{root}/bin/nvcc"
+    lent = _headers_of_wheels(known, plan, track)
+    if lent:
+        variables["CPATH"] = os.pathsep.join(lent)
     variables["PATH"] = path
     cached = _compiler_cache(options.compiler_cache)
     if cached:
@@ -59,10 +65,10 @@ def build_settings(
             variables["PYTORCH_NVCC"] = f"{cached} {nvcc}"
     removed = tuple(name for name in _OTHER_SWITCHES if name not in variables)
     shown = " ".join(
-        f"{name}={variables[name]}" for name in (*plan.switches, "CUDA_HOME", "MAX_JOBS") if name in variables
+        f"{name}={variables[name]}" for name in (*plan.switches, "CUDA_HOME", "CPATH", "MAX_JOBS") if name in variables
     )
     name = Path(cached).name if cached else ""
-    return Settings(variables, removed, jobs, name, f"{shown}{', ' + name if name else ''}")
+    return Settings(variables, removed, jobs, name, f"{shown}{', ' + name if name else ''}", bool(lent))
 
 
 def fitting_jobs(facts: Facts, gb_a_job: float) -> int:
@@ -71,7 +77,22 @@ def fitting_jobs(facts: Facts, gb_a_job: float) -> int:
     return max(1, min(int(cores), int(memory / gb_a_job)))
 
 
-def preflight(plan: Plan, facts: Mapping[str, Any]) -> Iterator[str]:
+def _headers_of_wheels(facts: Facts, plan: Plan, track: Track) -> list[str]:
+    """Folders of torch's CUDA wheels with the library headers that a bare toolkit (nvcc and runtime alone) lacks.
+
+    The wheels are those that this very torch runs with, so their versions fit. The toolkit's own headers come first.
+    """
+    if not plan.cuda:
+        return []
+    root = _toolkit(facts, plan.cuda)
+    lacking = [name for name in building.LIBRARY_HEADERS if root and not (Path(root) / "include" / name).is_file()]
+    folders = sorted(track.env.glob("lib/python*/site-packages/nvidia/*/include"))
+    holding = [str(folder) for folder in folders if any((folder / name).is_file() for name in lacking)]
+    complete = all(any((Path(folder) / name).is_file() for folder in holding) for name in lacking)
+    return holding if lacking and complete else []
+
+
+def preflight(plan: Plan, facts: Mapping[str, Any], *, lent_headers: bool = False) -> Iterator[str]:
     """Notes on what slows the build; what stops it is raised.
 
     Raises:
@@ -86,6 +107,9 @@ def preflight(plan: Plan, facts: Mapping[str, Any]) -> Iterator[str]:
             f"gcc {gcc} is too old: torch {plan.torch} needs {plan.gcc[0]}", f"install gcc {plan.gcc[0]} or newer"
         )
     for finding in _findings(plan, known):
+        if lent_headers and finding.kind == "missing_cuda_headers":
+            yield f"note: {finding.what}; those of torch's own wheels are used"
+            continue
         stops = finding.level == BLOCKS or finding.kind == "cuda_build_mismatch"
         if stops:
             cure = "\n       ".join((*finding.cure, "then the same command goes on from here"))

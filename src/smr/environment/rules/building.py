@@ -8,7 +8,7 @@ from smr.environment import tables, versions
 from smr.environment.rules.finding import BLOCKS, DEGRADES, Facts, Finding
 
 _BUILD = ("build",)
-_LIBRARY_HEADERS = ("cusparse.h", "cublas_v2.h", "cusolverDn.h")
+LIBRARY_HEADERS = ("cusparse.h", "cublas_v2.h", "cusolverDn.h")
 _GB_A_JOB = 4.0
 
 
@@ -38,7 +38,7 @@ def headers(facts: Facts) -> Iterator[Finding]:
     chosen = chosen_toolkit(facts)
     if chosen is None or not chosen.flag("nvcc") or not facts.text("torch.cuda"):
         return
-    absent = [name for name in _LIBRARY_HEADERS if chosen.group("headers").get(name) is False]
+    absent = [name for name in LIBRARY_HEADERS if chosen.group("headers").get(name) is False]
     if absent:
         what = f"the toolkit {chosen.text('root')} has no {', '.join(absent)}"
         values = {**facts.values, "torch_cuda": facts.text("torch.cuda")}
