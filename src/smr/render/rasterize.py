@@ -1,10 +1,4 @@
-"""A z-buffer rasterizer: which face each pixel's centre sees, at which depth, where in the face.
-
-Edges are exact: corners are snapped to 1/256 of a pixel and edge functions are integers, with the top-left rule
-(Pineda 1988), so that faces which share an edge leave no crack and cover no pixel twice. On the CPU the faces are
-sorted into bands of rows and each thread owns a band; on a GPU a thread draws a piece of a face with a 64-bit atomic
-maximum over (1 / depth, face). Of two faces at the same depth the one of lower index is seen.
-"""
+"""A z-buffer rasterizer for NumPy arrays: which face each pixel's centre sees, at which depth, where in the face."""
 
 from __future__ import annotations
 
@@ -17,13 +11,23 @@ from jaxtyping import Float, Float32, Int32
 
 from ..arrays import launch_chunked
 from ..records import Camera
-from .triangles import SUBPIXELS, View, edge, owned, triangle
+from .drawing import (
+    BAND_ROWS,
+    LARGE_WARPS,
+    PROJECT,
+    draw_bands,
+    draw_large,
+    draw_small,
+    find_rows,
+    key_face,
+    key_value,
+    sort_into_bands,
+)
+from .surface import areas, offset
+from .triangles import View
 
 NEAR_OF_EXTENT = 2e-4
 """Default near plane: this part of the largest coordinate."""
-
-_MAX_SNAPPED = 2**30
-_BAND_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -48,197 +52,133 @@ class DeviceFragments:
     """wp.array(float32), 0 where there is no face."""
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """What is drawn: faces of one or more images of one size, on a device, ready for the kernels of `drawing`."""
+
+    view: Any
+    images: int
+    snapped: Any
+    """wp.array(vec3i), what `project` made of the vertices of all images."""
+    points: Any
+    """wp.array(vec3d), the same."""
+    vertices: int
+    """Vertices of an image."""
+    faces: Any
+    """wp.array(vec3i)."""
+    per_image: int
+    """Faces of an image; negative where each image has its own, positive where all share them."""
+    faults: Any
+    """wp.array(int), two zeros that become 1: a vertex is not finite, an index is out of range."""
+
+    @property
+    def items(self) -> int:
+        """Faces of all images."""
+        return self.images * abs(self.per_image)
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of all images."""
+        return int(self.images * self.view.width * self.view.height)
+
+    @property
+    def most_tiles(self) -> int:
+        """Places of the list of tiles that a face may take: all together they fit the counter's bits."""
+        return min(max(16, 2**33 // max(self.items, 1)), 2**30)
+
+
+def make_view(width: int, height: int, near: float, *, perspective: bool = True) -> Any:
+    """A View for the kernels."""
+    view = View()
+    view.width, view.height, view.near, view.perspective = width, height, near, int(perspective)
+    return view
+
+
+def draw_on_cpu(drawing: Drawing, before: wp.array, keys: wp.array) -> None:
+    """Fill `keys` (zeros) with the nearest faces behind `before`, which may be empty, on all cores."""
+    d = drawing
+    bands = -(-d.view.height // BAND_ROWS)
+    rows = wp.empty(d.items, dtype=wp.vec2i, device="cpu")
+    scene = [d.view, d.snapped, d.points, d.vertices, d.faces, d.per_image, bands]
+    launch_chunked(find_rows, d.items, scene, outputs=[rows, d.faults], device="cpu")
+    start = wp.zeros(d.images * bands, dtype=int, device="cpu")
+    order = wp.zeros(1, dtype=int, device="cpu")
+    wp.launch(sort_into_bands, 1, [rows, start, 0], [order], device="cpu")
+    counts = start.numpy()
+    order = wp.empty(max(1, int(counts.sum())), dtype=int, device="cpu")
+    counts[:] = np.cumsum(counts) - counts
+    wp.launch(sort_into_bands, 1, [rows, start, 1], [order], device="cpu")
+    bands = len(counts)
+    launch_chunked(
+        draw_bands, bands, [*scene, start, order, before], outputs=[keys], device="cpu", chunks=min(bands, 64)
+    )
+
+
+def draw_on_gpu(drawing: Drawing, before: wp.array, keys: wp.array, device: str) -> None:
+    """The same on a GPU, in two launches and without a wait."""
+    d = drawing
+    counter = wp.zeros(1, dtype=wp.uint64, device=device)
+    large = wp.empty(d.items, dtype=int, device=device)
+    start = wp.empty(d.items, dtype=wp.int64, device=device)
+    scene = [d.view, d.snapped, d.points, d.vertices, d.faces, d.per_image, d.most_tiles, before]
+    wp.launch(draw_small, d.items, [0, *scene], [keys, counter, large, start, d.faults], device=device)
+    wp.launch(draw_large, 32 * LARGE_WARPS, [*scene, counter, large, start], [keys], device=device)
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
-def _find_rows(
-    base: int,
-    view: View,
-    vertices: wp.array(dtype=wp.vec3),
-    faces: wp.array(dtype=wp.vec3i),
-    unit: int,
-    rows: wp.array(dtype=wp.vec2i),
+def _unpack(
+    base: int, keys: wp.array(dtype=wp.uint64), face_of: wp.array(dtype=int), inverse_depth: wp.array(dtype=float)
 ):
-    slot = base + wp.tid()
-    t = triangle(view, vertices, faces, slot)
-    if t.area == wp.int64(0):
-        rows[slot] = wp.vec2i(0, -1)
-    else:
-        rows[slot] = wp.vec2i(t.top / unit, t.bottom / unit)
-
-
-@wp.kernel(enable_backward=False)
-@no_type_check
-def _sort_into_bands(rows: wp.array(dtype=wp.vec2i), start: wp.array(dtype=int), fill: int, slots: wp.array(dtype=int)):
-    """Sequential. First call (fill 0) counts into `start`; the second spreads the slots and moves `start` along."""
-    for slot in range(rows.shape[0]):
-        span = rows[slot]
-        for band in range(span[0], span[1] + 1):
-            if fill == 1:
-                slots[start[band]] = slot
-            start[band] = start[band] + 1
-
-
-@wp.kernel(enable_backward=False)
-@no_type_check
-def _draw_bands(
-    base: int,
-    view: View,
-    vertices: wp.array(dtype=wp.vec3),
-    faces: wp.array(dtype=wp.vec3i),
-    end: wp.array(dtype=int),
-    slots: wp.array(dtype=int),
-    band_rows: int,
-    face_of: wp.array(dtype=int),
-    inverse_depth: wp.array(dtype=float),
-):
-    band = base + wp.tid()
-    first_row = band * band_rows
-    last_row = wp.min(first_row + band_rows, view.height) - 1
-    begin = wp.int32(0)
-    if band > 0:
-        begin = end[band - 1]
-    sub = wp.int64(SUBPIXELS)
-    zero = wp.int64(0)
-    for i in range(begin, end[band]):
-        slot = slots[i]
-        t = triangle(view, vertices, faces, slot)
-        scale = 1.0 / float(t.area)
-        bias0 = owned(t.x2 - t.x1, t.y2 - t.y1)
-        bias1 = owned(t.x0 - t.x2, t.y0 - t.y2)
-        bias2 = owned(t.x1 - t.x0, t.y1 - t.y0)
-        px = wp.int64(t.left) * sub + sub / wp.int64(2)
-        for row in range(wp.max(t.top, first_row), wp.min(t.bottom, last_row) + 1):
-            py = wp.int64(row) * sub + sub / wp.int64(2)
-            e0 = edge(t.x1, t.y1, t.x2, t.y2, px, py)
-            e1 = edge(t.x2, t.y2, t.x0, t.y0, px, py)
-            e2 = edge(t.x0, t.y0, t.x1, t.y1, px, py)
-            for column in range(t.left, t.right + 1):
-                if e0 + bias0 >= zero and e1 + bias1 >= zero and e2 + bias2 >= zero:
-                    w = (float(e0) * t.w0 + float(e1) * t.w1 + float(e2) * t.w2) * scale
-                    pixel = row * view.width + column
-                    old = inverse_depth[pixel]
-                    if w > old or (w == old and (slot >> 1) < face_of[pixel]):
-                        inverse_depth[pixel] = w
-                        face_of[pixel] = slot >> 1
-                e0 -= (t.y2 - t.y1) * sub
-                e1 -= (t.y0 - t.y2) * sub
-                e2 -= (t.y1 - t.y0) * sub
-
-
-@wp.kernel(enable_backward=False)
-@no_type_check
-def _draw_pieces(
-    view: View,
-    vertices: wp.array(dtype=wp.vec3),
-    faces: wp.array(dtype=wp.vec3i),
-    end: wp.array(dtype=int),
-    piece_rows: int,
-    keys: wp.array(dtype=wp.uint64),
-):
-    """A thread draws the rows of one face that fall into one band."""
-    piece = wp.tid()
-    low = wp.int32(0)
-    high = end.shape[0] - 1
-    while low < high:
-        middle = (low + high) / 2
-        if end[middle] > piece:
-            high = middle
-        else:
-            low = middle + 1
-    slot = low
-    t = triangle(view, vertices, faces, slot)
-    band = t.top / piece_rows + piece
-    if slot > 0:
-        band -= end[slot - 1]
-    scale = 1.0 / float(t.area)
-    sub = wp.int64(SUBPIXELS)
-    zero = wp.int64(0)
-    bias0 = owned(t.x2 - t.x1, t.y2 - t.y1)
-    bias1 = owned(t.x0 - t.x2, t.y0 - t.y2)
-    bias2 = owned(t.x1 - t.x0, t.y1 - t.y0)
-    px = wp.int64(t.left) * sub + sub / wp.int64(2)
-    for row in range(wp.max(t.top, band * piece_rows), wp.min(t.bottom, band * piece_rows + piece_rows - 1) + 1):
-        py = wp.int64(row) * sub + sub / wp.int64(2)
-        e0 = edge(t.x1, t.y1, t.x2, t.y2, px, py)
-        e1 = edge(t.x2, t.y2, t.x0, t.y0, px, py)
-        e2 = edge(t.x0, t.y0, t.x1, t.y1, px, py)
-        for column in range(t.left, t.right + 1):
-            if e0 + bias0 >= zero and e1 + bias1 >= zero and e2 + bias2 >= zero:
-                w = (float(e0) * t.w0 + float(e1) * t.w1 + float(e2) * t.w2) * scale
-                # positive floats compare like their bits; the lower face wins where they are equal
-                depth_key = wp.uint64(wp.cast(w, wp.uint32)) << wp.uint64(32)
-                face_key = wp.uint64(0xFFFFFFFF) - wp.uint64(slot >> 1)
-                wp.atomic_max(keys, row * view.width + column, depth_key | face_key)
-            e0 -= (t.y2 - t.y1) * sub
-            e1 -= (t.y0 - t.y2) * sub
-            e2 -= (t.y1 - t.y0) * sub
-
-
-@wp.kernel(enable_backward=False)
-@no_type_check
-def _count_pieces(rows: wp.array(dtype=wp.vec2i), count: wp.array(dtype=int)):
-    slot = wp.tid()
-    count[slot] = rows[slot][1] - rows[slot][0] + 1
-
-
-@wp.kernel(enable_backward=False)
-@no_type_check
-def _unpack(keys: wp.array(dtype=wp.uint64), face_of: wp.array(dtype=int), inverse_depth: wp.array(dtype=float)):
-    pixel = wp.tid()
+    pixel = base + wp.tid()
     key = keys[pixel]
     face_of[pixel] = -1
     inverse_depth[pixel] = 0.0
     if key != wp.uint64(0):
-        inverse_depth[pixel] = wp.cast(wp.uint32(key >> wp.uint64(32)), wp.float32)
-        face_of[pixel] = int(wp.uint64(0xFFFFFFFF) - (key & wp.uint64(0xFFFFFFFF)))
+        inverse_depth[pixel] = key_value(key)
+        face_of[pixel] = key_face(key)
 
 
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _locate(
     base: int,
-    view: View,
+    width: int,
+    intrinsics: wp.array(dtype=float),
     vertices: wp.array(dtype=wp.vec3),
     faces: wp.array(dtype=wp.vec3i),
     face_of: wp.array(dtype=int),
     barycentric: wp.array(dtype=wp.vec3),
 ):
-    """Where the ray of a pixel meets its face (Moller and Trumbore 1997), pushed into the face."""
     pixel = base + wp.tid()
     f = face_of[pixel]
     if f < 0:
         barycentric[pixel] = wp.vec3(0.0, 0.0, 0.0)
         return
-    ray = wp.vec3(
-        (float(pixel % view.width) + 0.5 - view.cx) / view.fx,
-        (float(pixel / view.width) + 0.5 - view.cy) / view.fy,
-        1.0,
-    )
+    px = float(pixel % width) + 0.5
+    py = float(pixel / width) + 0.5
     face = faces[f]
-    origin = vertices[face[0]]
-    p = vertices[face[1]] - origin
-    q = vertices[face[2]] - origin
-    across = wp.cross(ray, q)
-    volume = wp.dot(p, across)
-    u = wp.float32(0.0)
-    v = wp.float32(0.0)
-    if volume != 0.0:
-        u = wp.clamp(-wp.dot(origin, across) / volume, 0.0, 1.0)
-        v = wp.clamp(wp.dot(ray, wp.cross(-origin, p)) / volume, 0.0, 1.0 - u)
-    barycentric[pixel] = wp.vec3(1.0 - u - v, u, v)
+    ax, ay = offset(vertices[face[0]], intrinsics, 0, px, py, 1)
+    bx, by = offset(vertices[face[1]], intrinsics, 0, px, py, 1)
+    cx, cy = offset(vertices[face[2]], intrinsics, 0, px, py, 1)
+    a, b, c, _sign = areas(ax, ay, bx, by, cx, cy)
+    total = a + b + c
+    weights = wp.vec3(1.0, 0.0, 0.0)
+    if total > 0.0:
+        v = b / total
+        w = c / total
+        weights = wp.vec3(wp.max(1.0 - v - w, 0.0), v, w)
+    barycentric[pixel] = weights
 
 
-def _view(camera: Camera, near: float) -> Any:
-    view = View()
-    view.width, view.height = camera.width, camera.height
-    view.fx, view.fy, view.cx, view.cy = camera.fx, camera.fy, camera.cx, camera.cy
-    view.near = near
-    return view
+def _intrinsics(camera: Camera, device: str) -> wp.array:
+    matrix = [camera.fx, 0, camera.cx, 0, camera.fy, camera.cy, 0, 0, 1]
+    return wp.array(np.array(matrix, np.float32), dtype=float, device=device)
 
 
-def near_plane(extent: float, camera: Camera) -> float:
-    """Depth of the near plane for vertices whose largest coordinate is `extent`; snapped corners then fit 31 bits."""
-    return max(extent, 1e-12) * max(NEAR_OF_EXTENT, 257.0 * max(camera.fx, camera.fy) / _MAX_SNAPPED)
+def near_plane(extent: float) -> float:
+    """Depth of the near plane for vertices whose largest coordinate is `extent`."""
+    return max(extent, 1e-12) * NEAR_OF_EXTENT
 
 
 def draw(vertices: wp.array, faces: wp.array, camera: Camera, *, near: float, device: str) -> DeviceFragments:
@@ -251,43 +191,32 @@ def draw(vertices: wp.array, faces: wp.array, camera: Camera, *, near: float, de
         near: Depth of the near plane; parts of faces before it are cut off.
         device: Where the arrays are.
     """
-    view = _view(camera, near)
-    pixels, slots = camera.width * camera.height, 2 * len(faces)
-    face_of = wp.full(pixels, -1, dtype=int, device=device)
-    inverse_depth = wp.zeros(pixels, dtype=float, device=device)
-    result = DeviceFragments(face_of, inverse_depth)
-    if slots == 0 or pixels == 0:
-        return result
-    unit = _BAND_ROWS
-    rows = wp.empty(slots, dtype=wp.vec2i, device=device)
-    launch_chunked(_find_rows, slots, [view, vertices, faces, unit], outputs=[rows], device=device)
-    if device == "cpu":
-        bands = -(-camera.height // unit)
-        start = wp.zeros(bands, dtype=int, device=device)
-        order = wp.zeros(1, dtype=int, device=device)
-        wp.launch(_sort_into_bands, 1, [rows, start, 0], [order], device=device)
-        counts = start.numpy()
-        order = wp.empty(max(1, int(counts.sum())), dtype=int, device=device)
-        counts[:] = np.cumsum(counts) - counts
-        wp.launch(_sort_into_bands, 1, [rows, start, 1], [order], device=device)
-        inputs = [view, vertices, faces, start, order, unit]
-        launch_chunked(_draw_bands, bands, inputs, outputs=[face_of, inverse_depth], device=device, chunks=bands)
-        return result
-    end = wp.empty(slots, dtype=int, device=device)
-    wp.launch(_count_pieces, slots, [rows], [end], device=device)
-    wp.utils.array_scan(end, end, inclusive=True)
-    pieces = int(end[slots - 1 : slots].numpy()[0])  # the host waits here for the size of the next launch
-    keys = wp.zeros(pixels, dtype=wp.uint64, device=device)
-    wp.launch(_draw_pieces, pieces, [view, vertices, faces, end, unit], [keys], device=device)
-    wp.launch(_unpack, pixels, [keys], [face_of, inverse_depth], device=device)
-    return result
+    view = make_view(camera.width, camera.height, near)
+    count = len(vertices)
+    points = wp.empty(count, dtype=wp.vec3d, device=device)
+    snapped = wp.empty(count, dtype=wp.vec3i, device=device)
+    faults = wp.zeros(2, dtype=int, device=device)
+    drawing = Drawing(view, 1, snapped, points, count, faces, len(faces), faults)
+    keys = wp.zeros(drawing.pixels, dtype=wp.uint64, device=device)
+    if drawing.items and count:
+        inputs = [view, vertices, count, _intrinsics(camera, device)]
+        launch_chunked(PROJECT[wp.float32], count, inputs, outputs=[points, snapped, faults], device=device)
+        nothing = wp.empty(0, dtype=wp.uint64, device=device)
+        if device == "cpu":
+            draw_on_cpu(drawing, nothing, keys)
+        else:
+            draw_on_gpu(drawing, nothing, keys, device)
+    face_of = wp.empty(drawing.pixels, dtype=int, device=device)
+    inverse_depth = wp.empty(drawing.pixels, dtype=float, device=device)
+    launch_chunked(_unpack, drawing.pixels, [keys], outputs=[face_of, inverse_depth], device=device)
+    return DeviceFragments(face_of, inverse_depth)
 
 
 def locate(fragments: DeviceFragments, vertices: wp.array, faces: wp.array, camera: Camera, *, device: str) -> wp.array:
-    """Barycentric coordinates, wp.array(vec3), one a pixel, of what `draw` found."""
+    """Barycentric coordinates, wp.array(vec3), one a pixel, of what `draw` found, pushed into the face."""
     pixels = camera.width * camera.height
     barycentric = wp.empty(pixels, dtype=wp.vec3, device=device)
-    inputs = [_view(camera, 0.0), vertices, faces, fragments.face]
+    inputs = [camera.width, _intrinsics(camera, device), vertices, faces, fragments.face]
     launch_chunked(_locate, pixels, inputs, outputs=[barycentric], device=device)
     return barycentric
 
@@ -318,7 +247,7 @@ def rasterize(
     extent = float(np.abs(vertices_in_camera).max()) if len(vertices_in_camera) else 1.0
     points = wp.array(np.ascontiguousarray(vertices_in_camera, np.float32), dtype=wp.vec3, device=device)
     corners = wp.array(np.ascontiguousarray(faces, np.int32), dtype=wp.vec3i, device=device)
-    found = draw(points, corners, camera, near=near_plane(extent, camera) if near is None else near, device=device)
+    found = draw(points, corners, camera, near=near_plane(extent) if near is None else near, device=device)
     weights = locate(found, points, corners, camera, device=device).numpy().reshape(*shape, 3)
     inverse = found.inverse_depth.numpy().reshape(shape)
     depth = np.divide(1.0, inverse, out=np.zeros(shape, np.float32), where=inverse > 0)

@@ -1,4 +1,10 @@
-"""A face on its way to pixels: cut at the near plane, projected, snapped to 1/256 of a pixel; whole-number edges."""
+"""A face on its way to pixels: projected, cut where it must be, snapped to 1/256 of a pixel; whole-number edges.
+
+Vertices are projected once each. A face whose three corners lie in front of the near plane and within 2^21 pixels of
+the image is used as it is; any other is cut at the near plane and at those four borders (Sutherland and Hodgman 1974)
+in homogeneous coordinates of the image, in double precision. A cut goes from the inside to the outside, so two faces
+that share an edge cut it at the same point.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +13,23 @@ from typing import Any, no_type_check
 import warp as wp
 
 SUBPIXELS: Any = wp.constant(256)
+MOST_PIECES: Any = wp.constant(6)
+"""Triangles that a face can be cut into."""
+_GUARD: Any = wp.constant(wp.float64(2**21 - 1))
+_MAX_SNAPPED: Any = wp.constant(wp.float64(2**29))
+_NOT_SNAPPED: Any = wp.constant(-(2**31))
+_PLANES: Any = wp.constant(5)
+
+Polygon: Any = wp.types.matrix(shape=(9, 3), dtype=wp.float64)
 
 
 class _ViewFields:
-    """A pinhole camera and its near plane."""
+    """An image and its near plane."""
 
     width: int
     height: int
-    fx: float
-    fy: float
-    cx: float
-    cy: float
     near: float
+    perspective: int
 
 
 class _TriangleFields:
@@ -47,31 +58,50 @@ Triangle: Any = wp.struct(_TriangleFields)
 
 @wp.func
 @no_type_check
-def _cut(inside: wp.vec3, outside: wp.vec3, near: float):
-    t = (inside[2] - near) / (inside[2] - outside[2])
-    return wp.vec3(inside[0] + t * (outside[0] - inside[0]), inside[1] + t * (outside[1] - inside[1]), near)
+def _divisor(view: View, point: wp.vec3d):
+    if view.perspective != 0:
+        return point[2]
+    return wp.float64(1.0)
 
 
 @wp.func
 @no_type_check
-def _snap(value: float):
-    return wp.int64(wp.round(wp.float64(value) * wp.float64(SUBPIXELS)))
+def _snapped(view: View, point: wp.vec3d):
+    """Whole 1/256 pixels, and the bits of what orders surfaces, linear in the image: 1 / depth, or -depth."""
+    w = _divisor(view, point)
+    scale = wp.float64(SUBPIXELS) / w
+    key = wp.float32(-point[2])
+    if view.perspective != 0:
+        key = wp.float32(wp.float64(1.0) / w)
+    x = wp.clamp(wp.round(point[0] * scale), -_MAX_SNAPPED, _MAX_SNAPPED)
+    y = wp.clamp(wp.round(point[1] * scale), -_MAX_SNAPPED, _MAX_SNAPPED)
+    return wp.vec3i(wp.int32(x), wp.int32(y), wp.cast(key, wp.int32))
 
 
 @wp.func
 @no_type_check
-def _set_up(view: View, a: wp.vec3, b: wp.vec3, c: wp.vec3):
-    """Project a triangle that lies in front of the near plane."""
+def snap(view: View, point: wp.vec3d):
+    """What `triangle` needs of a vertex in homogeneous coordinates of the image."""
+    w = _divisor(view, point)
+    inside = point[2] >= wp.float64(view.near) and w > wp.float64(0.0)
+    if inside and wp.abs(point[0]) <= _GUARD * w and wp.abs(point[1]) <= _GUARD * w:
+        return _snapped(view, point)
+    return wp.vec3i(_NOT_SNAPPED, 0, 0)
+
+
+@wp.func
+@no_type_check
+def _set_up(view: View, a: wp.vec3i, b: wp.vec3i, c: wp.vec3i):
     t = Triangle()
-    t.w0 = 1.0 / a[2]
-    t.w1 = 1.0 / b[2]
-    t.w2 = 1.0 / c[2]
-    t.x0 = _snap(view.fx * (a[0] * t.w0) + view.cx)
-    t.y0 = _snap(view.fy * (a[1] * t.w0) + view.cy)
-    t.x1 = _snap(view.fx * (b[0] * t.w1) + view.cx)
-    t.y1 = _snap(view.fy * (b[1] * t.w1) + view.cy)
-    t.x2 = _snap(view.fx * (c[0] * t.w2) + view.cx)
-    t.y2 = _snap(view.fy * (c[1] * t.w2) + view.cy)
+    t.x0 = wp.int64(a[0])
+    t.y0 = wp.int64(a[1])
+    t.w0 = wp.cast(a[2], wp.float32)
+    t.x1 = wp.int64(b[0])
+    t.y1 = wp.int64(b[1])
+    t.w1 = wp.cast(b[2], wp.float32)
+    t.x2 = wp.int64(c[0])
+    t.y2 = wp.int64(c[1])
+    t.w2 = wp.cast(c[2], wp.float32)
     t.area = (t.x1 - t.x0) * (t.y2 - t.y0) - (t.x2 - t.x0) * (t.y1 - t.y0)
     if t.area < wp.int64(0):
         x = t.x1
@@ -98,39 +128,109 @@ def _set_up(view: View, a: wp.vec3, b: wp.vec3, c: wp.vec3):
 
 @wp.func
 @no_type_check
-def triangle(view: View, vertices: wp.array(dtype=wp.vec3), faces: wp.array(dtype=wp.vec3i), slot: int):
-    """Slot 2 f is face f, cut at the near plane; slot 2 f + 1 is the other half where the cut leaves a quadrangle."""
-    face = faces[slot >> 1]
-    second = slot & 1
-    a = vertices[face[0]]
-    b = vertices[face[1]]
-    c = vertices[face[2]]
-    front = int(a[2] >= view.near) + int(b[2] >= view.near) + int(c[2] >= view.near)
-    nothing = Triangle()
-    if front == 3:
-        if second == 1:
-            return nothing
-        return _set_up(view, a, b, c)
-    if front == 0 or (front == 1 and second == 1):
-        return nothing
-    # turn the corners until `a` is the one that differs from the two others
-    alone = front == 1
-    if (b[2] >= view.near) == alone and (a[2] >= view.near) != alone:
-        d = a
-        a = b
-        b = c
-        c = d
-    elif (c[2] >= view.near) == alone and (a[2] >= view.near) != alone:
-        d = c
-        c = b
-        b = a
-        a = d
-    if front == 1:
-        return _set_up(view, a, _cut(a, b, view.near), _cut(a, c, view.near))
-    ab = _cut(b, a, view.near)
-    if second == 0:
-        return _set_up(view, ab, b, c)
-    return _set_up(view, ab, c, _cut(c, a, view.near))
+def _row(polygon: Polygon, i: int):
+    return wp.vec3d(polygon[i, 0], polygon[i, 1], polygon[i, 2])
+
+
+@wp.func
+@no_type_check
+def _inside_by(view: View, plane: int, point: wp.vec3d):
+    """Positive inside of the near plane (0) and of the borders right, left, bottom, top (1 to 4)."""
+    if plane == 0:
+        return point[2] - wp.float64(view.near)
+    reach = _GUARD * _divisor(view, point)
+    if plane == 1:
+        return reach - point[0]
+    if plane == 2:
+        return reach + point[0]
+    if plane == 3:
+        return reach - point[1]
+    return reach + point[1]
+
+
+@wp.func
+@no_type_check
+def _cut(view: View, plane: int, inside: wp.vec3d, outside: wp.vec3d):
+    d = _inside_by(view, plane, inside)
+    t = d / (d - _inside_by(view, plane, outside))
+    point = inside + t * (outside - inside)
+    if plane == 0:
+        point[2] = wp.float64(view.near)
+    return point
+
+
+@wp.func
+@no_type_check
+def _clipped(view: View, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
+    """The part of a triangle inside of all planes: a polygon and the number of its corners."""
+    polygon = Polygon()
+    for k in range(3):
+        polygon[0, k] = a[k]
+        polygon[1, k] = b[k]
+        polygon[2, k] = c[k]
+    count = wp.int32(3)
+    if not (wp.isfinite(wp.dot(a, a)) and wp.isfinite(wp.dot(b, b)) and wp.isfinite(wp.dot(c, c))):
+        count = wp.int32(0)
+    plane = wp.int32(0)
+    while plane < _PLANES:
+        rest = Polygon()
+        kept = wp.int32(0)
+        i = wp.int32(0)
+        while i < count:
+            p = _row(polygon, i)
+            q = _row(polygon, (i + 1) % count)
+            p_inside = _inside_by(view, plane, p) >= wp.float64(0.0)
+            q_inside = _inside_by(view, plane, q) >= wp.float64(0.0)
+            if p_inside:
+                for k in range(3):
+                    rest[kept, k] = p[k]
+                kept += 1
+            if p_inside != q_inside:
+                m = _cut(view, plane, p, q)
+                if q_inside:
+                    m = _cut(view, plane, q, p)
+                for k in range(3):
+                    rest[kept, k] = m[k]
+                kept += 1
+            i += 1
+        polygon = rest
+        count = kept
+        plane += 1
+    return polygon, count
+
+
+@wp.func
+@no_type_check
+def pieces(snapped: wp.array(dtype=wp.vec3i), corners: wp.vec3i):
+    """How many pieces of a face to ask `triangle` for; some may be empty."""
+    if corners[0] < 0:
+        return 0
+    for k in range(3):
+        if snapped[corners[k]][0] == _NOT_SNAPPED:
+            return MOST_PIECES
+    return 1
+
+
+@wp.func
+@no_type_check
+def triangle(
+    view: View,
+    snapped: wp.array(dtype=wp.vec3i),
+    points: wp.array(dtype=wp.vec3d),
+    corners: wp.vec3i,
+    piece: int,
+    count: int,
+):
+    """Piece 0 to `count` - 1 of a face; `count` is what `pieces` said."""
+    if count == 1:
+        return _set_up(view, snapped[corners[0]], snapped[corners[1]], snapped[corners[2]])
+    polygon, sides = _clipped(view, points[corners[0]], points[corners[1]], points[corners[2]])
+    if piece + 2 >= sides:
+        return Triangle()
+    a = _snapped(view, _row(polygon, 0))
+    b = _snapped(view, _row(polygon, piece + 1))
+    c = _snapped(view, _row(polygon, piece + 2))
+    return _set_up(view, a, b, c)
 
 
 @wp.func

@@ -311,7 +311,7 @@ def look(
     moved = wp.empty_like(vertices)
     launch_chunked(_to_camera, len(vertices), [matrix, vertices], outputs=[moved], device=device)
     extent = 1.0 if not len(vertices) else float(np.abs(moved.numpy()).max())
-    inverse = draw(moved, faces, small, near=near_plane(extent, small), device=device).inverse_depth
+    inverse = draw(moved, faces, small, near=near_plane(extent), device=device).inverse_depth
     clearance = wp.empty(small.width * small.height, dtype=wp.uint8, device=device)
     allowed = np.zeros(0, np.uint8) if mask is None else _shrink_mask(mask, small)
     allowed_on_device = wp.array(allowed.ravel(), dtype=wp.uint8, device=device)
