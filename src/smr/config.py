@@ -30,6 +30,20 @@ class CaptureConfig:
 
 
 @dataclass(frozen=True)
+class MvsConfig:
+    """Dense depth from photos with poses."""
+
+    quality: Literal["preview", "normal", "high"] = "normal"
+    """How large depth maps are, how many photos each is compared with, and how long the search is."""
+    depth_size: int | None = None
+    """Longer side of the depth maps, pixels, in place of what the quality says."""
+    sources: int | None = None
+    """Photos that each photo is compared with, in place of what the quality says."""
+    agreeing: int | None = None
+    """Other photos that must confirm a depth; 2 when left out, and 1 where there are only three photos."""
+
+
+@dataclass(frozen=True)
 class FusionConfig:
     """Truncated signed distance fusion."""
 

@@ -34,7 +34,7 @@ class Decoder:
         Raises:
             SmrError: The file cannot be decoded, or its size is not the camera's.
         """
-        pixels = read_photo(photo.path)
+        pixels = read_photo(photo.path, orientation=photo.orientation, shrink=photo.shrink)
         _check_size(pixels, photo.camera, photo)
         if photo.camera.model == "pinhole":
             return pixels, photo.camera
@@ -56,6 +56,20 @@ class Decoder:
         table = self._table(depth.camera)
         return remap_depth(metres, table), table.camera
 
+    def weight(self, depth: DepthMap) -> Float32[np.ndarray, "h w"] | None:
+        """How much each pixel of a pinhole camera's depth map counts, 0 to 1; None where all count alike.
+
+        Raises:
+            SmrError: The file cannot be decoded, or its size is not the camera's.
+        """
+        if depth.confidence is None or depth.confidence.suffix.lower() != ".npy" or depth.camera.model != "pinhole":
+            return None
+        stored = read_depth_image(depth.confidence)
+        if stored.dtype.kind != "f":
+            return None
+        _check_size(stored, depth.camera, depth)
+        return np.clip(np.nan_to_num(stored, nan=0.0), 0.0, 1.0).astype(np.float32)
+
     def mask(self, photo: Photo) -> Bool[np.ndarray, "h w"] | None:
         """Where the photo, as `photo` gives it, may be used; None where everywhere.
 
@@ -67,7 +81,7 @@ class Decoder:
         if photo.mask is None:
             mask = np.ones((photo.camera.height, photo.camera.width), dtype=bool)
         else:
-            mask = read_mask(photo.mask)
+            mask = read_mask(photo.mask, orientation=photo.orientation if photo.mask == photo.path else 1)
             if mask.shape != (photo.camera.height, photo.camera.width):
                 mask = _nearest(mask, (photo.camera.height, photo.camera.width))
         if photo.camera.model == "pinhole":
@@ -146,7 +160,10 @@ def _confident(depth: DepthMap, shape: tuple[int, ...]) -> Bool[np.ndarray, "h w
     assert depth.confidence is not None
     if depth.confidence.suffix.lower() == ".conf":  # Record3D's own
         return read_lzfse_image(depth.confidence, (shape[1], shape[0]), np.dtype(np.uint8)) > 0
-    confident = read_mask(depth.confidence)
+    if depth.confidence.suffix.lower() == ".npy":  # our own
+        confident = read_depth_image(depth.confidence) > 0
+    else:
+        confident = read_mask(depth.confidence)
     return confident if confident.shape == shape else _nearest(confident, (shape[0], shape[1]))
 
 

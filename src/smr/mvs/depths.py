@@ -1,0 +1,204 @@
+"""Dense depth for photos with cameras and poses, by PatchMatch stereo (ACMH, ACMM: Xu and Tao 2019)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+
+from ..captures import decode_ahead
+from ..config import MvsConfig
+from ..errors import SmrError
+from ..progress import Track, untracked
+from ..records import Camera, Capture, DepthMap, Frame
+from ..run_folder import capture_fingerprint, fingerprint
+from .consistency import confirm
+from .effort import Effort, effort_of
+from .geometry import make_level, make_sources, relative_geometry
+from .matcher import Matcher, PlaneMap
+from .neighbours import Neighbourhood, SparsePoints, choose
+from .photos import Photos, View, level_sizes, working_camera
+from .store import Store
+
+log = logging.getLogger(__name__)
+ASKED = 8
+"""Maps that may confirm a depth."""
+MEMORY = {"cpu": 600 << 20, "cuda": 8 << 30}
+"""Bytes for the photos on the device, and again for the maps in memory."""
+
+
+def estimate_depths(
+    capture: Capture,
+    config: MvsConfig,
+    *,
+    folder: Path,
+    device: str,
+    track: Track = untracked,
+    points: SparsePoints | None = None,
+    seed: int = 0,
+) -> Capture:
+    """Find a depth map for each photo.
+
+    Args:
+        capture: Photos with cameras (of any lens) and poses; photos without a pose are passed over.
+        config: Quality, or sizes and numbers one by one.
+        folder: Where depth maps, weights, and the maps of finished steps are written. A map that is there and depends
+            on the same photos, cameras, points and settings is not made again.
+        device: A Warp device.
+        track: Progress.
+        points: What structure from motion triangulated; tells which photos share a view, and how deep it is.
+        seed: Start of the random numbers.
+
+    Returns:
+        The capture; each frame whose photo could be matched has a depth map, with a weight for each pixel in
+        `confidence`.
+
+    Raises:
+        SmrError: There are fewer than two photos with a pose, no two of them see the same, a photo cannot be decoded,
+            a setting means nothing, or the folder cannot be written.
+    """
+    effort = effort_of(config)
+    views = usable_views(capture, effort)
+    around = choose(views, ASKED, points)
+    if not any(one.sources for one in around):
+        raise SmrError(
+            f"No two photos of {capture.source} look at the same place from different places.",
+            "Check the poses; photos for stereo need neighbours that show the same surface 5 to 15 degrees apart.",
+        )
+    key = fingerprint(capture_fingerprint(capture), effort, config.agreeing, points, device.split(":")[0], seed)
+    limit = MEMORY[device.split(":")[0]]
+    store = Store(folder, key, limit)
+    least = config.agreeing or (1 if len(views) <= 3 else 2)
+    todo = [i for i, one in enumerate(around) if one.sources and not store.depth_paths(views[i].frame)[0].is_file()]
+    if todo:
+        photos = Photos(device, limit)
+        run = _Run(
+            views, around, effort, Matcher(views, around, effort, photos, seed=seed, device=device), store, least
+        )
+        run.load(photos, track)
+        for _ in track(run.work(todo), "Depth from photos", run.pieces(todo)):
+            pass
+    store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds))))
+    return _with_depths(capture, views, around, store)
+
+
+def usable_views(capture: Capture, effort: Effort) -> list[View]:
+    """The photos that have a pose, with the cameras of their depth maps.
+
+    Raises:
+        SmrError: There are fewer than two.
+    """
+    known: dict[Camera, Camera] = {}
+    views = []
+    for i, frame in enumerate(capture.frames):
+        photo = frame.photo
+        if photo is not None and photo.world_from_camera is not None:
+            camera = working_camera(photo, effort.size, known)
+            views.append(View(frame.name, i, photo, camera, photo.world_from_camera))
+    if len(views) < 2:
+        raise SmrError(
+            f"{capture.source} has {len(views)} photo{'' if len(views) == 1 else 's'} with a pose; stereo needs two.",
+            "Take more photos that overlap, or find the poses of those that are there.",
+        )
+    return views
+
+
+class _Run:
+    """The steps of a run, each with a map for each view."""
+
+    def __init__(
+        self,
+        views: Sequence[View],
+        around: Sequence[Neighbourhood],
+        effort: Effort,
+        matcher: Matcher,
+        store: Store,
+        least: int,
+    ) -> None:
+        self.views, self.around, self.effort, self.matcher, self.store = views, around, effort, matcher, store
+        self.least = least
+
+    def load(self, photos: Photos, track: Track) -> None:
+        """Decode the photos ahead, as many as the device may keep."""
+        views = list(self.views)
+        fit = max(1, photos.limit // max(4 * views[0].camera.width * views[0].camera.height, 1))
+        views = views[:fit]
+        decoded = decode_ahead(views, photos.decode, threads=2, lookahead=4)
+        for view, one in zip(views, track(decoded, "Reading photos", len(views)), strict=True):
+            photos.keep(view, one)
+
+    def pieces(self, todo: Sequence[int]) -> int:
+        """Pieces of work that `work` yields."""
+        middle = max(0, len(level_sizes(self.views[0].camera)) - 2)
+        matching = 1 + 2 * self.effort.coarse + middle * 2 * self.effort.middle
+        refining = self.effort.rounds * 2 * self.effort.fine
+        return len(self.views) * (matching + refining) + len(todo)
+
+    def work(self, todo: Sequence[int]) -> Iterator[None]:
+        """Do what is not done yet; yields after each piece."""
+        matched = [i for i, one in enumerate(self.around) if one.sources]
+        for i in matched:
+            frame = self.views[i].frame
+            if not self.store.has("coarse", frame):
+                self.store.put("coarse", frame, (yield from self.matcher.match(i)))
+        stage = "coarse"
+        for k in range(self.effort.rounds):
+            following = f"fine{k}"
+            for i in matched:
+                frame = self.views[i].frame
+                if not self.store.has(following, frame):
+                    maps = self._maps(stage, self.around[i].sources[: self.effort.sources])
+                    found = yield from self.matcher.refine(i, self.store.get(stage, frame), maps)
+                    self.store.put(following, frame, found)
+            stage = following
+        for i in todo:
+            self._confirm(i, stage)
+            yield
+
+    def _maps(self, stage: str, indices: Sequence[int]) -> dict[int, PlaneMap]:
+        return {
+            j: self.store.get(stage, self.views[j].frame) if self.around[j].sources else _nothing() for j in indices
+        }
+
+    def _confirm(self, i: int, stage: str) -> None:
+        view, device = self.views[i], self.matcher.device
+        indices = self.around[i].sources
+        found = self.store.get(stage, view.frame)
+        maps = list(self._maps(stage, indices).values())
+        sizes = [one.size for one in maps]
+        sources = [self.views[j] for j in indices]
+        level = make_level(view.camera, 1, len(sources), self.around[i], 0.0, device)
+        depth, weight = confirm(
+            level,
+            make_sources(view, view.camera, sources, sizes, sizes, device),
+            relative_geometry(view, sources),
+            _joined([found], device),
+            _joined(maps, device),
+            self.least,
+            device,
+        )
+        self.store.put_depth(view.frame, depth, weight)
+
+
+def _nothing() -> PlaneMap:
+    return PlaneMap(np.zeros((1, 1, 3), np.float32), np.full((1, 1), 2, np.float32), np.zeros((1, 1), np.int32))
+
+
+def _joined(maps: Sequence[PlaneMap], device: str) -> tuple[wp.array, wp.array]:
+    planes = np.concatenate([one.planes.reshape(-1, 3) for one in maps])
+    costs = np.concatenate([one.costs.ravel() for one in maps])
+    return wp.array(planes, dtype=wp.vec3, device=device), wp.array(costs, dtype=wp.float32, device=device)
+
+
+def _with_depths(capture: Capture, views: Sequence[View], around: Sequence[Neighbourhood], store: Store) -> Capture:
+    frames: list[Frame] = list(capture.frames)
+    for view, one in zip(views, around, strict=True):
+        if one.sources:
+            depth, weight = store.depth_paths(view.frame)
+            found = DepthMap(depth, view.camera, view.world_from_camera, 1.0, confidence=weight)
+            frames[view.frame] = replace(frames[view.frame], depth=found)
+    return replace(capture, frames=tuple(frames))

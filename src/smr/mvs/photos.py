@@ -1,0 +1,132 @@
+"""The photos as the matcher wants them: undistorted, grey, at the working size, in halves of it; kept on the device."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import warp as wp
+from jaxtyping import Bool, Float, UInt8
+from PIL import Image
+
+from ..captures import Decoder
+from ..captures.undistort import pinhole_of
+from ..records import Camera, Photo
+
+COARSEST = 256
+"""Pixels; halving stops where the longer side is not longer than this."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A photo with a pose, and the pinhole camera that its depth map will have."""
+
+    name: str
+    frame: int
+    """Its place in the capture."""
+    photo: Photo
+    camera: Camera
+    world_from_camera: Float[np.ndarray, "4 4"]
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """A photo's grey levels from the working size down, on the device."""
+
+    images: tuple[Any, ...]
+    """wp.array(float16) each, row by row."""
+    masks: tuple[Any, ...]
+    """wp.array(uint8) each, 0 where the photo may not be used."""
+    sizes: tuple[tuple[int, int], ...]
+    """Width and height of each."""
+
+
+def working_camera(photo: Photo, longest: int, known: dict[Camera, Camera]) -> Camera:
+    """The pinhole camera of the undistorted photo, made smaller so that no side is longer than `longest`."""
+    camera = photo.camera
+    if camera not in known:
+        flat = camera if camera.model == "pinhole" else pinhole_of(camera)
+        scale = min(1.0, longest / max(flat.width, flat.height))
+        known[camera] = scaled(flat, max(1, round(flat.width * scale)), max(1, round(flat.height * scale)))
+    return known[camera]
+
+
+def scaled(camera: Camera, width: int, height: int) -> Camera:
+    """The camera of the same image at another size."""
+    sx, sy = width / camera.width, height / camera.height
+    return replace(
+        camera, width=width, height=height, fx=camera.fx * sx, fy=camera.fy * sy, cx=camera.cx * sx, cy=camera.cy * sy
+    )
+
+
+def level_sizes(camera: Camera) -> tuple[tuple[int, int], ...]:
+    """Width and height of each level, the working size first."""
+    sizes = [(camera.width, camera.height)]
+    while max(sizes[-1]) > COARSEST:
+        width, height = sizes[-1]
+        sizes.append(((width + 1) // 2, (height + 1) // 2))
+    return tuple(sizes)
+
+
+class Photos:
+    """Pyramids of the views, decoded when they are asked for; the latest stay on the device."""
+
+    def __init__(self, device: str, limit: int) -> None:
+        self.device = device
+        self.limit = limit
+        """Bytes."""
+        self._decoder = Decoder()
+        self._kept: OrderedDict[int, Pyramid] = OrderedDict()
+        self._bytes = 0
+
+    def pyramid(self, view: View) -> Pyramid:
+        """The pyramid of a view.
+
+        Raises:
+            SmrError: The photo cannot be decoded.
+        """
+        if view.frame in self._kept:
+            self._kept.move_to_end(view.frame)
+            return self._kept[view.frame]
+        return self.keep(view, self.decode(view))
+
+    def decode(self, view: View) -> tuple[UInt8[np.ndarray, "h w"], Bool[np.ndarray, "h w"] | None]:
+        """Grey levels and mask of a photo, undistorted; may be called from several threads."""
+        pixels, _ = self._decoder.photo(view.photo)
+        return np.asarray(Image.fromarray(pixels).convert("L")), self._decoder.mask(view.photo)
+
+    def keep(self, view: View, decoded: tuple[np.ndarray, np.ndarray | None]) -> Pyramid:
+        """Put a decoded photo on the device."""
+        pyramid = _pyramid(*decoded, view.camera, self.device)
+        self._kept[view.frame] = pyramid
+        self._bytes += _bytes(pyramid)
+        while self._bytes > self.limit and len(self._kept) > 1:
+            self._bytes -= _bytes(self._kept.popitem(last=False)[1])
+        return pyramid
+
+
+def _pyramid(
+    grey: UInt8[np.ndarray, "h w"], mask: Bool[np.ndarray, "h w"] | None, camera: Camera, device: str
+) -> Pyramid:
+    image = Image.fromarray(grey.astype(np.float32))
+    hidden = None if mask is None else Image.fromarray(mask.astype(np.uint8))
+    images, masks, sizes = [], [], level_sizes(camera)
+    for size in sizes:
+        image = resized(image, size)
+        images.append(wp.array(np.asarray(image, np.float16).ravel(), dtype=wp.float16, device=device))
+        shown = np.ones(size[0] * size[1], np.uint8)
+        if hidden is not None:
+            shown = np.asarray(hidden.resize(size, Image.Resampling.NEAREST)).ravel()
+        masks.append(wp.array(np.ascontiguousarray(shown), dtype=wp.uint8, device=device))
+    return Pyramid(tuple(images), tuple(masks), sizes)
+
+
+def resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """The image made smaller, without aliasing."""
+    return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
+
+
+def _bytes(pyramid: Pyramid) -> int:
+    return sum(3 * width * height for width, height in pyramid.sizes)
