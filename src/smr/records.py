@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int32, UInt8
 
-CameraModel = Literal["pinhole", "opencv", "opencv_fisheye"]
+CameraModel = Literal["pinhole", "opencv", "opencv_fisheye", "equirectangular"]
 DepthEncoding = Literal["linear", "sun3d", "kinect_disparity"]
 UpAxis = Literal["x", "-x", "y", "-y", "z", "-z"]
+IntrinsicsSource = Literal["known", "exif", "guess"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,13 @@ class Camera:
     cy: float
     model: CameraModel = "pinhole"
     distortion: tuple[float, ...] = ()
-    """`opencv`: k1, k2, p1, p2[, k3[, k4, k5, k6]]; `opencv_fisheye` (Kannala-Brandt): k1, k2, k3, k4."""
+    """`opencv`: k1, k2, p1, p2[, k3[, k4, k5, k6]]; `opencv_fisheye` (Kannala-Brandt): k1, k2, k3, k4.
+
+    `equirectangular` has none; its fx and fy are pixels per radian: width / 2 pi and height / pi of a whole sphere.
+    """
+
+    intrinsics: IntrinsicsSource = "known"
+    """`exif`: the focal length is what the photo's file says; `guess`: nothing says it. Both are refined with poses."""
 
     @property
     def K(self) -> Float[np.ndarray, "3 3"]:
@@ -48,6 +55,10 @@ class Photo:
     """Pose of the COLOUR camera; None where it is not known."""
     mask: Path | None = None
     """Image of the same size; 0 marks pixels to be ignored."""
+    orientation: int = 1
+    """EXIF's number: how the stored pixels are turned to be shown; the camera is that of the photo as shown."""
+    shrink: int = 1
+    """The stored pixels are averaged in squares of this side; the camera is that of the smaller photo."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class DepthMap:
     """Stored value / scale = metres."""
     encoding: DepthEncoding = "linear"
     confidence: Path | None = None
-    """Image of per-pixel confidence (0, 1, 2 as ARKit writes it); 0 is dropped."""
+    """Image of per-pixel confidence (0, 1, 2 as ARKit writes it), or NPY of float weights from 0 to 1; 0 is dropped."""
 
 
 @dataclass(frozen=True)
