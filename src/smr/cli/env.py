@@ -63,10 +63,10 @@ def _plan(argv: list[str]) -> int:
 
     options = _plan_parser().parse_args(argv)
     recipe, version = _recipe(options.package, options.recipe)
+    over = _keep_torch(options) if options.over else ""
     wishes = _wishes(options, version)
-    planned = make_plan(
-        recipe, wishes, _machine(options), ignore_range=options.ignore_torch_range, own_index=options.own_index
-    )
+    ignore = options.ignore_torch_range
+    planned = make_plan(recipe, wishes, _machine(options), ignore_range=ignore, own_index=options.own_index, over=over)
     if options.json:
         print(json.dumps(planned.document(), indent=1))
     else:
@@ -100,6 +100,9 @@ def _plan_parser() -> argparse.ArgumentParser:
     kind.add_argument("--source", action="store_true", help="build from source")
     parser.add_argument("--ignore-torch-range", action="store_true", help="try a torch beyond the accepted range")
     parser.add_argument("--own-index", action="store_true", help="take torch from the index that pip is set to")
+    parser.add_argument(
+        "--over", default="", metavar="PYTHON", help="keep the torch of that interpreter and build over it"
+    )
     parser.add_argument("--recipe", type=Path, metavar="FILE", help="recipe of a package of yours")
     parser.add_argument("--out", type=Path, default=Path("plan.toml"), metavar="FILE")
     parser.add_argument("--all", action="store_true", help="print every rejected value on a line of its own")
@@ -117,6 +120,21 @@ def _recipe(package: str, path: Path | None) -> tuple[Any, str]:
     if normal(recipe.name) != normal(name):
         raise SmrError(f"{path} is the recipe of {recipe.name}, not of {name}", f"smr env plan {recipe.name} ...")
     return recipe, version.strip()
+
+
+def _keep_torch(options: argparse.Namespace) -> str:
+    """Let the torch of an interpreter that is there be the wish; returns the interpreter's path."""
+    from smr.environment.envs.over import look_at
+
+    base = look_at(options.over, os.environ)
+    for name, found in (("python", base.python), ("torch", base.torch), ("cuda", base.cuda or "cpu")):
+        given = getattr(options, name)
+        if given and given != found:
+            raise SmrError(
+                f"{base.program} has {name} {found}, not {given}", f"leave --{name} out, or leave --over out"
+            )
+        setattr(options, name, found)
+    return os.path.abspath(base.program)
 
 
 def _wishes(options: argparse.Namespace, version: str) -> Any:

@@ -69,7 +69,10 @@ def _rows(plan: Plan) -> list[tuple[str, str]]:
         (plan.package, f"{plan.package_version}, {how}"),
         ("page", plan.wheel_page),
         ("torch", f"{plan.torch} for {'the CPU' if plan.build == 'cpu' else 'CUDA ' + plan.cuda}"),
-        ("index", plan.torch_index or "the one that pip is set to"),
+        (
+            "index",
+            f"none: that of {plan.over} stays" if plan.over else plan.torch_index or "the one that pip is set to",
+        ),
         ("Python", plan.python),
         ("with", ", ".join((*plan.companions, *plan.requires))),
         ("built with", ", ".join(plan.build_requires)),

@@ -17,6 +17,7 @@ from smr.environment.commands import run
 from smr.environment.envs.check import Row, check, passed
 from smr.environment.envs.inside import facts_inside
 from smr.environment.envs.options import Options
+from smr.environment.envs.over import missing, missing_command, only, stand_over
 from smr.environment.envs.pip import (
     build_command,
     collect_command,
@@ -115,16 +116,25 @@ class _Build:
 
     def _environment(self) -> None:
         shutil.rmtree(self.track.env, ignore_errors=True)
-        make_environment(self.track, self.plan.python, self.options.python, self.options.tool, self.given, self.say)
+        python = self.options.python or self.plan.over
+        make_environment(self.track, self.plan.python, python, self.options.tool, self.given, self.say)
+        if self.plan.over:
+            stand_over(self.track, self.plan, self.given)
 
     def _collect(self) -> None:
         shutil.rmtree(self.track.wheels, ignore_errors=True)
         self.track.wheels.mkdir()
         argv = collect_command(self.track, self.plan, self.track.wheels, self.options.find_links)
+        if self.plan.over:
+            report = self.track.folder / "missing.json"
+            self._run(missing_command(argv, report), "missing", self._pip(), "not everything could be found")
+            argv = only(argv, missing(report, self.plan))
         self._run(argv, "wheels", self._pip(), "no wheels could be had")
 
     def _install(self) -> None:
         wheels = wheels_in(self.track.wheels)
+        if not wheels:  # over an interpreter that has everything
+            return
         argv = install_command(self.track, wheels, self.track.wheels)
         self._run(argv, "install", offline(self._pip()), "the wheels could not be installed")
 

@@ -42,6 +42,10 @@ def pack(track: Track, lock: Mapping[str, Any], out: Path, *, say: Say = lambda 
     Raises:
         SmrError: The disk is full, or a wheel is not the one that was locked.
     """
+    over = lock["plan"].get("over")
+    if over:
+        what = f"this environment stands over {over}, and its torch is not among the wheels: it cannot be packed"
+        raise SmrError(what, "plan and build without --over, then pack")
     data = json.dumps(lock, indent=1, sort_keys=True).encode()
     need_disk(out.absolute().parent, sum(row["size"] for row in lock["packages"]) / 2**30, "the bundle")
     with atomic_path(out) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:

@@ -12,6 +12,7 @@ from smr import __version__
 from smr.atomic import write_bytes_atomic
 from smr.environment import versions
 from smr.environment.envs.inside import facts_inside, versions_inside
+from smr.environment.envs.over import look_at
 from smr.environment.envs.pip import wheels_in
 from smr.environment.envs.prefix import Track
 from smr.environment.envs.recipes import normal
@@ -32,7 +33,8 @@ def make_lock(track: Track, given: Mapping[str, str] | None = None) -> dict[str,
     environ = dict(os.environ if given is None else given)
     plan = track.plan
     wheels = wheels_in(track.wheels)
-    _same_as_installed({wheel.name: wheel.version for wheel in wheels}, versions_inside(track, environ))
+    below = dict(look_at(plan.over, environ).packages) if plan.over else {}
+    _same_as_installed({wheel.name: wheel.version for wheel in wheels}, versions_inside(track, environ), below)
     module = plan.imports[0].split(".")[0] if plan.imports else plan.package
     facts = Facts(facts_inside(track, module, environ))
     extensions = facts.groups("extensions")
@@ -41,6 +43,7 @@ def make_lock(track: Track, given: Mapping[str, str] | None = None) -> dict[str,
         "smr": __version__,
         "plan": plan.document(),
         "packages": [vars(wheel) for wheel in wheels],
+        **({"over": {"python": plan.over, "packages": dict(sorted(below.items()))}} if plan.over else {}),
         "extension": {
             "files": [Path(one.text("path")).name for one in extensions],
             "cubins": sorted({str(name) for one in extensions for name in one.items("code.cubins")}),
@@ -62,13 +65,13 @@ def make_lock(track: Track, given: Mapping[str, str] | None = None) -> dict[str,
     return lock
 
 
-def _same_as_installed(locked: Mapping[str, str], installed: Mapping[str, str]) -> None:
+def _same_as_installed(locked: Mapping[str, str], installed: Mapping[str, str], below: Mapping[str, str]) -> None:
     there = {normal(name): version for name, version in installed.items()}
     for name, version in locked.items():
         if there.get(name) != version and versions.parse(there.get(name)) != versions.parse(version):
             what = f"{name} {there.get(name, '(none)')} is installed, the wheel of this environment is {version}"
             raise SmrError(what, "somebody changed it by hand: build it again into a new --prefix")
-    extra = sorted(set(there) - set(locked) - _SEEDED)
+    extra = sorted(set(there) - set(locked) - set(map(normal, below)) - _SEEDED)
     if extra:
         what = f"{', '.join(extra[:5])} was installed by hand and is not in the plan"
         raise SmrError(what, "pip uninstall it there, or name it in a recipe of yours (requires)")

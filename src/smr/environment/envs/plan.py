@@ -27,6 +27,7 @@ _PATTERNS = {
     "build": re.compile(r"^(cpu|cu\d{2,3})$"),
     "method": re.compile(r"^(wheel|source)$"),
     "torch_index": re.compile(r"^(https?://\S+)?$"),
+    "over": re.compile(r"^(/[^\x00-\x1f]*)?$"),
     "wheel_page": re.compile(r"^(https?://\S+)?$"),
     "source_git": re.compile(r"^(https://\S+)?$"),
     "source_tag": re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/+-]*$|^$"),
@@ -50,6 +51,8 @@ class Plan:
     """torch's build: `cu121`, `cpu`."""
     torch_index: str = ""
     """Index with this build of torch; empty: the one that pip is set to."""
+    over: str = ""
+    """Interpreter whose torch stays: the environment sees its packages. Empty: the environment has its own torch."""
     wheel_page: str = ""
     source_git: str = ""
     source_tag: str = ""

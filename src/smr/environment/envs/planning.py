@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from smr.environment import tables, versions
@@ -46,7 +46,13 @@ class Planned:
 
 
 def make_plan(
-    recipe: Recipe, wishes: Wishes, machine: Machine, *, ignore_range: bool = False, own_index: bool = False
+    recipe: Recipe,
+    wishes: Wishes,
+    machine: Machine,
+    *,
+    ignore_range: bool = False,
+    own_index: bool = False,
+    over: str = "",
 ) -> Planned:
     """Choose, and derive what follows.
 
@@ -56,12 +62,13 @@ def make_plan(
         machine: The machine that it is for.
         ignore_range: Let the source build try a torch beyond the range that the package accepts.
         own_index: Take torch from the index that pip is set to, not from torch's own.
+        over: Interpreter whose torch stays; the wishes name that torch.
     """
     choice = choose(recipe, demands_of(wishes, machine), machine, ignore_range=ignore_range)
     if choice.candidate is None:
         return Planned(None, choice, machine)
-    plan = _plan(recipe, choice.candidate, wishes, machine, ignore_range, own_index)
-    return Planned(plan, choice, machine)
+    plan = _plan(recipe, choice.candidate, wishes, machine, ignore_range, own_index or bool(over))
+    return Planned(replace(plan, over=over), choice, machine)
 
 
 def _plan(
