@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -125,7 +126,37 @@ def as_warp(tensor: torch.Tensor, dtype: Any = None) -> wp.array:
     return wp.from_torch(tensor.detach().contiguous(), dtype=dtype or _WARP_TYPES[tensor.dtype], requires_grad=False)
 
 
-def launch(kernel: Any, dim: int, inputs: Sequence[Any], *, outputs: Sequence[Any] = (), like: torch.Tensor) -> None:
+@cache
+def of_type(kernel: Any, dtype: torch.dtype) -> Any:
+    """The kernel whose `Any` is this type: a generic kernel is made concrete before threads launch it together.
+
+    All kernels of its module are made concrete with it, so that the module is compiled once for a type.
+    """
+    for other in kernel.module.kernels.values():
+        if other.is_generic:
+            _overload(other, _WARP_TYPES[dtype])
+    return _overload(kernel, _WARP_TYPES[dtype])
+
+
+def _overload(kernel: Any, scalar: Any) -> Any:
+    types = {}
+    for argument in kernel.adj.args:
+        if argument.type is Any:
+            types[argument.label] = scalar
+        elif getattr(argument.type, "dtype", None) is Any:
+            types[argument.label] = wp.array(dtype=scalar, ndim=argument.type.ndim)
+    return wp.overload(kernel, types) if types else kernel
+
+
+def launch(
+    kernel: Any,
+    dim: int,
+    inputs: Sequence[Any],
+    *,
+    outputs: Sequence[Any] = (),
+    like: torch.Tensor,
+    block_dim: int = 256,
+) -> None:
     """Launch a kernel whose first argument is `base: int` (see `arrays.launch_chunked`) in torch's current stream.
 
     Args:
@@ -134,10 +165,11 @@ def launch(kernel: Any, dim: int, inputs: Sequence[Any], *, outputs: Sequence[An
         inputs: Warp arrays and scalars after `base`.
         outputs: Warp arrays that it writes.
         like: A tensor on the device to launch on.
+        block_dim: Threads of a block on a GPU, for kernels whose threads work together.
     """
     device = warp_device(like)
     if device == "cpu":
         launch_chunked(kernel, dim, inputs, outputs=outputs, device=device)
-        return
-    with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(like.device)), sync_enter=False):
-        launch_chunked(kernel, dim, inputs, outputs=outputs, device=device)
+    elif dim > 0:
+        with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(like.device)), sync_enter=False):
+            wp.launch(kernel, dim=dim, inputs=[0, *inputs], outputs=list(outputs), device=device, block_dim=block_dim)

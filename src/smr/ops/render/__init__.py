@@ -1,0 +1,18 @@
+"""Rendering of triangles on torch tensors, differentiable and deterministic."""
+
+from __future__ import annotations
+
+from .screen_space import find_faces as find_faces_in_image
+from .screen_space import rasterize as rasterize_in_image
+from .soft_mask import Hits, soft_mask, soft_mask_hits
+from .sparse_rays import find_faces_behind, render_points
+
+__all__ = [
+    "Hits",
+    "find_faces_behind",
+    "find_faces_in_image",
+    "rasterize_in_image",
+    "render_points",
+    "soft_mask",
+    "soft_mask_hits",
+]
