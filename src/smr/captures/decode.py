@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float32, Shaped, UInt8
@@ -67,7 +68,7 @@ class Decoder:
         stored = read_depth_image(depth.confidence)
         if stored.dtype.kind != "f":
             return None
-        _check_size(stored, depth.camera, depth)
+        _check_size(stored, depth.camera, replace(depth, path=depth.confidence))
         return np.clip(np.nan_to_num(stored, nan=0.0), 0.0, 1.0).astype(np.float32)
 
     def mask(self, photo: Photo) -> Bool[np.ndarray, "h w"] | None:

@@ -91,13 +91,14 @@ def _decode(frame: Frame, decoder: Decoder) -> DepthImage:
     assert frame.depth.world_from_camera is not None
     depth, camera = decoder.depth(frame.depth)
     if frame.photo is None or frame.photo.world_from_camera is None:
-        return DepthImage(depth, camera, frame.depth.world_from_camera)
+        return DepthImage(depth, camera, frame.depth.world_from_camera, weight=decoder.weight(frame.depth))
     color, color_camera = decoder.photo(frame.photo)
     pose = frame.depth.world_from_camera
     if frame.photo.mask is not None and color_camera == camera and np.allclose(frame.photo.world_from_camera, pose):
         mask = decoder.mask(frame.photo)  # which tells nothing of another camera; None: all may be used
         depth = depth if mask is None else np.where(mask, depth, np.float32(0))
-    return DepthImage(depth, camera, pose, color, color_camera, frame.photo.world_from_camera)
+    weight = decoder.weight(frame.depth)
+    return DepthImage(depth, camera, pose, color, color_camera, frame.photo.world_from_camera, weight)
 
 
 def fuse_images(
@@ -174,7 +175,13 @@ class _Fusion:
         depth = self.buffers.stack("depth", [frame.depth for frame in batch], wp.float32)
         planes = self.buffers.get("planes", (views.frames * views.height * views.width,), wp.vec4)
         farthest = self.buffers.get("farthest", (views.frames * views.tiles,), wp.float32)
-        inputs = [depth.flatten(), depth.shape[2], depth.shape[1], views.step, views.cameras, views.block_from_camera]
+        weights = wp.empty(0, dtype=wp.float32, device=self.device)
+        if any(frame.weight is not None for frame in batch):
+            full = np.ones(batch[0].depth.shape, np.float32)
+            given = [full if frame.weight is None else frame.weight for frame in batch]
+            weights = self.buffers.stack("weights", given, wp.float32).flatten()
+        inputs = [depth.flatten(), weights, depth.shape[2], depth.shape[1], views.step, views.cameras]
+        inputs += [views.block_from_camera]
         inputs += [self._noise(depth), self.config.depth_min, self.depth_max, BEHIND * self.volume.voxel]
         dim = views.frames * views.tiles
         launch_chunked(make_planes, dim, inputs, outputs=[planes, farthest], device=self.device)

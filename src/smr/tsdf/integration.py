@@ -191,14 +191,16 @@ def _update(
                     pu = int(u)
                     pv = int(v)
                     plane = planes[first_pixel + pv * width + pu]
-                    direction = int(0.5 * wp.abs(plane[3]))
-                    facing = wp.abs(plane[3]) - 2.0 * float(direction)
+                    code = int(0.5 * wp.abs(plane[3]))
+                    facing = wp.abs(plane[3]) - 2.0 * float(code)
+                    direction = code & 7
+                    trust = 1.0 - 0.0625 * float(code >> 3)
                     z = plane[0] + plane[1] * (u - float(pu) - 0.5) + plane[2] * (v - float(pv) - 0.5)
                     d = (z - pz) * facing
                     if plane[0] > 0.0 and d > -behind:
                         place = block * 512 + column + 64 * k
                         fall = 1.0 - wp.abs(d) * inverse_behind
-                        w = facing * near * near
+                        w = trust * facing * near * near
                         if d > 0.0:
                             seen = front[place]
                             w *= wp.max(fall * wp.max(fall, 0.0), _CARVE)

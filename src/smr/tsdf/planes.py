@@ -130,6 +130,7 @@ def _direction(away: wp.vec3) -> float:
 def make_planes(
     base: int,
     depth: wp.array(dtype=wp.float32),
+    weights: wp.array(dtype=wp.float32),
     width: int,
     height: int,
     step: int,
@@ -147,10 +148,11 @@ def make_planes(
     `width` and `height` are those of the depth images, `cameras` are of the images of planes, which have `step` times
     fewer pixels along each side; slopes are per pixel of these.
 
-    A plane is (z, dz/du, dz/dv, facing + 2 direction); z is 0 where there is none: no depth in range, a flying pixel, a
-    single stray one, or a surface seen at too flat an angle. Pixels beyond the border have no depth. `facing`, below 2,
-    is n · (x/z, y/z, 1) for the unit normal n: metres of distance to the plane per metre of depth. `direction` is the
-    one of six that the surface looks to. The sum is negative beside a nearer surface, where the pixel must not carve.
+    A plane is (z, dz/du, dz/dv, facing + 2 direction + 16 doubt); z is 0 where there is none: no depth in range, a
+    flying pixel, a single stray one, or a surface seen at too flat an angle. Pixels beyond the border have no depth.
+    `facing`, below 2, is n · (x/z, y/z, 1) for the unit normal n: metres of distance to the plane per metre of depth.
+    `direction` is the one of six that the surface looks to. `doubt` is the number of sixteenths that the pixel's weight
+    lacks; none without `weights`. The sum is negative beside a nearer surface, where the pixel must not carve.
     """
     item = base + wp.tid()
     planes_u = (width + step - 1) // step
@@ -210,6 +212,8 @@ def make_planes(
                 if slopes[2] > 0.0 and slopes[3] < 2.0 and not grazing:
                     length = wp.sqrt(stretch)
                     facing = wp.min(1.0 / length, 1.99) + 2.0 * _direction(turn * away)
+                    if weights.shape[0] > 0:
+                        facing += 16.0 * wp.clamp(wp.floor(16.5 - 16.0 * weights[i]), 0.0, 15.0)
                     far = wp.max(far, center + behind * length)
                     if slopes[3] > 0.0:
                         facing = -facing

@@ -37,6 +37,8 @@ class DepthImage:
     """Pinhole; None: the depth camera's."""
     world_from_color: Float[np.ndarray, "4 4"] | None = None
     """Pose of the colour camera; None: the depth camera's."""
+    weight: Any = None
+    """h×w float32, 0 to 1: how much each pixel counts, kept to a sixteenth; None: all count in full."""
 
 
 @dataclass(frozen=True)
