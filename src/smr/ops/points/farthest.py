@@ -1,0 +1,167 @@
+"""Farthest-point sampling: exact, the same on every device."""
+
+# Warp: a name that changes in a loop must start as int(0), not as a constant.
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import torch
+import warp as wp
+
+from ..tensors import as_warp, launch, use_warp
+from ..trees import box_distance, leaf_start, plant
+from .neighbors import check_clouds, take_points
+
+_BLOCK = 1024
+"""Threads of a GPU that work on a cloud together."""
+_TAKEN = -2.0
+_LAST = -1.0
+"""Distances of points that were chosen, and of those that are chosen only when no other is left."""
+
+
+def sample_farthest_points(points: torch.Tensor, count: int, *, start: int | None = None) -> torch.Tensor:
+    """Indices of `count` points, each the farthest from all that were chosen before it: int64 (B, count) or (count,).
+
+    Points lie in buckets along a space-filling curve; a bucket whose box is farther from the new point than its own
+    points are from the chosen ones is left alone, so that a point is looked at about log(count) times and not `count`
+    times. Of several points at one distance the first is chosen. Memory: about 100 bytes a point.
+
+    Args:
+        points: (B, N, 3) or (N, 3), float32 or float64.
+        count: From 0 to N.
+        start: The first point; None takes the one farthest from the mean.
+
+    Raises:
+        TypeError: Not a floating tensor.
+        ValueError: Another shape, a value that is not finite, or `count` or `start` out of range.
+    """
+    check_clouds(points=points)
+    if not 0 <= count <= points.shape[-2]:
+        raise ValueError(f"count is {count}; it must be from 0 to the {points.shape[-2]} points")
+    if start is not None and not 0 <= start < points.shape[-2]:
+        raise ValueError(f"start is {start}; it must be an index into {points.shape[-2]} points")
+    return pick_farthest(points, count, start=start)
+
+
+def pick_farthest(points: torch.Tensor, count: int, *, start: int | None = None) -> torch.Tensor:
+    """`sample_farthest_points` without checks; points that are not finite are chosen last."""
+    clouds = points.detach().reshape(-1, *points.shape[-2:])
+    if count == 0 or clouds.numel() == 0:
+        return torch.empty(*points.shape[:-2], count, dtype=torch.int64, device=points.device)
+    finite = clouds.isfinite().all(dim=-1, keepdim=True)
+    exact = torch.where(finite, clouds, 0).double()
+    middle = exact.sum(dim=1, keepdim=True) / finite.sum(dim=1, keepdim=True).clamp(min=1)
+    if start is None:
+        away = (exact - middle).square().sum(dim=-1)
+        first = torch.where(finite[..., 0], away, _LAST).max(dim=1).indices
+    else:
+        first = torch.full((len(clouds),), start, device=points.device)
+    distances = torch.where(finite[..., 0], torch.inf, _LAST).double()
+    places = torch.where(finite, clouds, middle.to(clouds.dtype))
+    pick = _pick_by_buckets if use_warp() else _pick_plainly
+    return pick(places, distances, first, count).reshape(*points.shape[:-2], count)
+
+
+def _pick_plainly(places: torch.Tensor, distances: torch.Tensor, first: torch.Tensor, count: int) -> torch.Tensor:
+    """The plain way: all distances anew for every point."""
+    rows = torch.arange(len(places), device=places.device)
+    exact = places.double()
+    chosen = [first]
+    for _ in range(count - 1):
+        latest = chosen[-1]
+        away = (exact - exact[rows, latest][:, None]).square().sum(dim=-1)
+        usable = (distances >= 0) & (distances[rows, latest][:, None] >= 0)
+        distances = torch.where(usable, torch.minimum(distances, away), distances)
+        distances[rows, latest] = _TAKEN
+        best = distances.max(dim=1, keepdim=True).values
+        chosen.append((distances == best).int().argmax(dim=1))
+    return torch.stack(chosen, dim=1)
+
+
+def _pick_by_buckets(places: torch.Tensor, distances: torch.Tensor, first: torch.Tensor, count: int) -> torch.Tensor:
+    clouds, total = places.shape[:2]
+    on_gpu = places.device.type == "cuda"
+    forest = plant(places, places, leaf_size=min(64, max(16, total // 16384)) if on_gpu else 64)
+    order = forest.order.long()
+    numbers = torch.arange(total, dtype=torch.int32, device=places.device).expand_as(order)
+    place_of = torch.empty_like(forest.order).scatter_(1, order, numbers)
+    along = take_points(places, order).double()
+    distances = distances.gather(1, order)
+    tops = torch.full((clouds, forest.leaves), torch.inf, dtype=torch.float64, device=places.device)
+    champions = torch.zeros((clouds, forest.leaves), dtype=torch.int32, device=places.device)
+    chosen = torch.empty((clouds, count), dtype=torch.int32, device=places.device)
+    chosen[:, 0] = first
+    block = _BLOCK if on_gpu else 1
+    inputs = [as_warp(along.reshape(-1, 3), wp.vec3d), as_warp(place_of), *forest.as_inputs(), block]
+    outputs = [as_warp(distances.reshape(-1)), as_warp(tops), as_warp(champions), as_warp(chosen)]
+    launch(_pick, clouds * block, inputs, outputs=outputs, like=places, block_dim=block)
+    return chosen.long()
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _pick(
+    base: int,
+    places: wp.array(dtype=wp.vec3d),
+    place_of: wp.array2d(dtype=int),
+    order: wp.array(dtype=int),
+    boxes: wp.array2d(dtype=wp.vec3),
+    origin: wp.array(dtype=wp.vec3d),
+    count: int,
+    leaves: int,
+    block: int,
+    distances: wp.array(dtype=wp.float64),
+    tops: wp.array2d(dtype=wp.float64),
+    champions: wp.array2d(dtype=int),
+    chosen: wp.array2d(dtype=int),
+):
+    """A block of threads for a cloud; each keeps its own buckets, and they agree on every point that is chosen."""
+    i = base + wp.tid()
+    cloud = i / block
+    lane = i - cloud * block
+    root = cloud * 2 * leaves + leaves
+    first = cloud * count
+    latest = int(chosen[cloud, 0])
+    usable = bool(distances[first + place_of[cloud, latest]] >= wp.float64(0.0))
+    for step in range(1, chosen.shape[1]):
+        taken = place_of[cloud, latest]
+        p = places[first + taken]
+        local = p - origin[cloud]
+        best = wp.float64(-4.0)
+        best_point = 2147483647
+        leaf = int(lane)
+        while leaf < leaves:
+            top = tops[cloud, leaf]
+            champion = champions[cloud, leaf]
+            start = leaf_start(leaf, count, leaves)
+            stop = leaf_start(leaf + 1, count, leaves)
+            holds = taken >= start and taken < stop
+            if holds or (usable and box_distance(boxes, root + leaf, local) < top):
+                top = wp.float64(-4.0)
+                champion = 2147483647
+                for k in range(start, stop):
+                    distance = distances[first + k]
+                    if usable and distance > wp.float64(0.0):
+                        away = places[first + k] - p
+                        distance = wp.min(distance, wp.dot(away, away))
+                    if k == taken:
+                        distance = wp.float64(-2.0)
+                    distances[first + k] = distance
+                    point = order[first + k]
+                    if distance > top or (distance == top and point < champion):
+                        top = distance
+                        champion = point
+                tops[cloud, leaf] = top
+                champions[cloud, leaf] = champion
+            if top > best or (top == best and champion < best_point):
+                best = top
+                best_point = champion
+            leaf += block
+        farthest = wp.tile_max(wp.tile(best))[0]
+        if best != farthest:
+            best_point = 2147483647
+        latest = wp.tile_min(wp.tile(best_point))[0]
+        usable = farthest >= wp.float64(0.0)
+        if lane == 0:
+            chosen[cloud, step] = latest
