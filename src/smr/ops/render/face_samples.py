@@ -278,6 +278,23 @@ def pixel_centres(height: int, width: int, like: torch.Tensor) -> torch.Tensor:
     return torch.stack([x.expand(height, width), y[:, None].expand(height, width)], -1).reshape(-1, 2)
 
 
+def interpolate_with_torch(
+    face_idx: torch.Tensor,
+    face_vertices_image: torch.Tensor,
+    face_features: torch.Tensor,
+    points: torch.Tensor,
+    eps: float,
+) -> torch.Tensor:
+    """`interpolate_faces` in plain torch; gradients reach the points too."""
+    batch, count, _, depth = face_features.shape
+    if count == 0:
+        return face_features.new_zeros((*face_idx.shape, depth)) + 0 * face_features.sum()
+    which = (torch.arange(batch, device=face_idx.device)[:, None, None], face_idx.clamp(min=0))
+    weights = weights_at(face_vertices_image[which], points[:, :, None], eps)
+    found = (weights[..., None] * face_features[which]).sum(-2)
+    return torch.where(face_idx[..., None] < 0, torch.zeros_like(found), found)
+
+
 def interpolate_faces(
     face_idx: torch.Tensor,
     face_vertices_image: torch.Tensor,
@@ -305,12 +322,7 @@ def interpolate_faces(
         if points is None:
             assert image_size is not None
             points = pixel_centres(*image_size, like=face_vertices_image).expand(batch, -1, -1)
-        which = (torch.arange(batch, device=face_idx.device)[:, None, None], face_idx.clamp(min=0))
-        if count == 0:
-            return face_features.new_zeros((*face_idx.shape, depth)) + 0 * face_features.sum()
-        weights = weights_at(face_vertices_image[which], points[:, :, None], eps)
-        found = (weights[..., None] * face_features[which]).sum(-2)
-        return torch.where(face_idx[..., None] < 0, torch.zeros_like(found), found)
+        return interpolate_with_torch(face_idx, face_vertices_image, face_features, points, eps)
     height, width = (0, 0) if image_size is None else image_size
     empty = face_vertices_image.new_zeros((1, 2))
     out: torch.Tensor = _Interpolate.apply(

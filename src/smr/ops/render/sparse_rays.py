@@ -178,7 +178,7 @@ def _find_with_warp(
     return face_idx
 
 
-def _find_with_torch(
+def find_faces_with_torch(
     corners: torch.Tensor,
     depths: torch.Tensor,
     valid: torch.Tensor,
@@ -256,7 +256,7 @@ def find_faces_behind(
     valid = _tight(points, render_ranges, face_vertices_z, valid_faces, knum)
     if face_vertices_z.numel() == 0 or points.numel() == 0:
         return torch.full((*points.shape[:2], knum), -1, dtype=torch.int64, device=points.device)
-    find = _find_with_warp if use_warp() else _find_with_torch
+    find = _find_with_warp if use_warp() else find_faces_with_torch
     tensors = (face_vertices_image.detach(), face_vertices_z.detach(), valid, points.detach(), render_ranges.detach())
     return find(*tensors, knum, eps)
 
