@@ -20,6 +20,7 @@ from .triangles import SUBPIXELS, Triangle, View, edge, owned, pieces, snap, tri
 
 BAND_ROWS = 16
 _SMALL_AREA: Any = wp.constant(192)
+_SIGN: Any = wp.constant(wp.uint32(0x80000000))
 _TILE: Any = wp.constant(32)
 _PIECE_BITS: Any = wp.constant(wp.uint64(34))
 LARGE_WARPS = 8192
@@ -93,9 +94,9 @@ def _corners(faces: wp.array(dtype=wp.vec3i), item: int, per_image: int, vertice
 def _ordered(value: float):
     """Bits that compare like the numbers."""
     bits = wp.cast(value, wp.uint32)
-    if (bits & wp.uint32(0x80000000)) != wp.uint32(0):
+    if (bits & _SIGN) != wp.uint32(0):
         return ~bits
-    return bits | wp.uint32(0x80000000)
+    return bits | _SIGN
 
 
 @wp.func
@@ -103,7 +104,7 @@ def _ordered(value: float):
 def key_value(key: wp.uint64):
     """1 / depth, or -depth of an orthographic view."""
     bits = wp.uint32(key >> wp.uint64(32))
-    if (bits & wp.uint32(0x80000000)) != wp.uint32(0):
+    if (bits & _SIGN) != wp.uint32(0):
         return wp.cast(bits & wp.uint32(0x7FFFFFFF), wp.float32)
     return wp.cast(~bits, wp.float32)
 

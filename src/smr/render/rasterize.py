@@ -83,8 +83,13 @@ class Drawing:
 
     @property
     def most_tiles(self) -> int:
+        """See `most_tiles_of`."""
+        return self.most_tiles_of(self.items)
+
+    @staticmethod
+    def most_tiles_of(items: int) -> int:
         """Places of the list of tiles that a face may take: all together they fit the counter's bits."""
-        return min(max(16, 2**33 // max(self.items, 1)), 2**30)
+        return min(max(16, 2**33 // max(items, 1)), 2**30)
 
 
 def make_view(width: int, height: int, near: float, *, perspective: bool = True) -> Any:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from .fragments import Fragments
+from .interpolate import interpolate
+from .rasterize import rasterize
 from .screen_space import find_faces as find_faces_in_image
 from .screen_space import rasterize as rasterize_in_image
 from .soft_mask import Hits, soft_mask, soft_mask_hits
 from .sparse_rays import find_faces_behind, render_points
 
 __all__ = [
+    "Fragments",
     "Hits",
     "find_faces_behind",
     "find_faces_in_image",
+    "interpolate",
+    "rasterize",
     "rasterize_in_image",
     "render_points",
     "soft_mask",
