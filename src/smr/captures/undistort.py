@@ -37,7 +37,12 @@ def distort(
     """Image coordinates (x, y) of directions (X/Z, Y/Z) through the camera's lens, and nothing else.
 
     Where the lens model folds back (a radius that no longer grows), the result is NaN.
+
+    Raises:
+        ValueError: A panorama, which no single pinhole image can hold.
     """
+    if camera.model == "equirectangular":
+        raise ValueError("a panorama has no single pinhole image; split_views.split_photo makes several")
     x, y = points[..., 0], points[..., 1]
     if camera.model == "opencv_fisheye":
         factor, fold = _fisheye_factor(camera.distortion, np.hypot(x, y))
@@ -112,21 +117,21 @@ def remap_table(camera: Camera) -> RemapTable:
     return RemapTable(pinhole, source.astype(np.float32))
 
 
-def remap_color(pixels: UInt8[np.ndarray, "h w 3"], table: RemapTable) -> UInt8[np.ndarray, "h w 3"]:
+def remap_color(pixels: UInt8[np.ndarray, "h w 3"], table: RemapTable) -> UInt8[np.ndarray, "h2 w2 3"]:
     """The undistorted image, bilinear; black where there is no source."""
     out = np.zeros((table.camera.height, table.camera.width, 3), np.uint8)
     _launch(_remap_color, pixels, table, out, [])
     return out
 
 
-def remap_depth(metres: Float32[np.ndarray, "h w"], table: RemapTable) -> Float32[np.ndarray, "h w"]:
+def remap_depth(metres: Float32[np.ndarray, "h w"], table: RemapTable) -> Float32[np.ndarray, "h2 w2"]:
     """The undistorted depth: bilinear (of the inverse) where four neighbours agree, else the nearest; 0 is none."""
     out = np.zeros((table.camera.height, table.camera.width), np.float32)
     _launch(_remap_depth, metres, table, out, [DEPTH_JUMP])
     return out
 
 
-def remap_mask(mask: Bool[np.ndarray, "h w"], table: RemapTable) -> Bool[np.ndarray, "h w"]:
+def remap_mask(mask: Bool[np.ndarray, "h w"], table: RemapTable) -> Bool[np.ndarray, "h2 w2"]:
     """The undistorted mask, nearest; False where there is no source."""
     known = ~np.isnan(table.source_xy[..., 0])
     nearest = np.where(known[..., None], np.rint(table.source_xy), 0).astype(int)
