@@ -1,5 +1,6 @@
 """Distances from points to the triangles of a mesh: exact, differentiable, through a tree."""
 
+# ruff: noqa: UP018, RUF046
 # Warp: a name that changes in a loop must start as int(0), not as a constant.
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def point_to_triangle_distance(
     single = points.dim() == 2
     p, corners = (points[None], triangles[None]) if single else (points, triangles)
     squared, faces, weights = _Closest.apply(p, corners, surface)
-    found = SurfaceDistances(squared, faces, _types(weights), weights)
+    found = SurfaceDistances(squared, faces, corner_types(weights), weights)
     return SurfaceDistances(*(part[0] for part in found)) if single else found
 
 
@@ -124,7 +125,7 @@ def take_triangles(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
     return take_points(vertices, faces if vertices.dim() == 2 else faces.expand(len(vertices), *faces.shape))
 
 
-def _types(weights: torch.Tensor) -> torch.Tensor:
+def corner_types(weights: torch.Tensor) -> torch.Tensor:
     """Where on its face a point lies, from which weights are exactly zero."""
     zero = weights == 0
     code = (zero * torch.tensor([1, 2, 4], device=weights.device, dtype=torch.int32)).sum(dim=-1)
@@ -155,7 +156,7 @@ class _Closest(torch.autograd.Function):
     def forward(
         ctx: Any, points: torch.Tensor, triangles: torch.Tensor, surface: SurfaceForest | None
     ) -> tuple[torch.Tensor, ...]:
-        find = find_closest if use_warp() else _compare_all
+        find = find_closest if use_warp() else compare_all
         offset, faces, weights = find(points, triangles, surface)
         ctx.save_for_backward(offset, faces, weights)
         ctx.shape = triangles.shape
@@ -232,10 +233,10 @@ def _find_closest(
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
-    best_face = -1
+    best_face = int(-1)
     best_offset = wp.vec3d()
     best_weight = wp.vec3d()
-    node = 1
+    node = int(1)
     trail = wp.uint32(1)
     while node > 0:
         if node >= leaves:
@@ -272,7 +273,7 @@ def _find_closest(
     weights[item] = best_weight
 
 
-def _compare_all(
+def compare_all(
     points: torch.Tensor, triangles: torch.Tensor, surface: SurfaceForest | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The plain way: every point with every triangle."""

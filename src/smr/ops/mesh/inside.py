@@ -1,5 +1,6 @@
 """Winding numbers, inside tests and signed distances: one exact ray a point, for closed and for open meshes."""
 
+# ruff: noqa: UP018, RUF046
 # Warp: a name that changes in a loop must start as int(0), not as a constant.
 
 from __future__ import annotations
@@ -251,11 +252,11 @@ def _side(a: wp.vec3d, b: wp.vec3d):
     swap = b[1] < a[1] or (b[1] == a[1] and b[0] < a[0])
     low = a
     high = b
-    sign = 1
+    sign = int(1)
     if swap:
         low = b
         high = a
-        sign = -1
+        sign = int(-1)
     turn = low[0] * high[1] - low[1] * high[0]
     if turn > wp.float64(0.0) or (turn == wp.float64(0.0) and low[1] == high[1]):
         return sign
@@ -302,9 +303,9 @@ def _count_crossings(
     local = p - origin[cloud]
     root = cloud * 2 * leaves
     first = cloud * count
-    turns = 0
-    meetings = 0
-    node = 1
+    turns = int(0)
+    meetings = int(0)
+    node = int(1)
     trail = wp.uint32(1)
     zero = wp.float64(0.0)
     while node > 0:

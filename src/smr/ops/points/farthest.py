@@ -1,5 +1,6 @@
 """Farthest-point sampling: exact, the same on every device."""
 
+# ruff: noqa: UP018, RUF046
 # Warp: a name that changes in a loop must start as int(0), not as a constant.
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _pick(
         p = places[first + taken]
         local = p - origin[cloud]
         best = wp.float64(-4.0)
-        best_point = 2147483647
+        best_point = int(2147483647)
         leaf = int(lane)
         while leaf < leaves:
             top = tops[cloud, leaf]
@@ -139,7 +140,7 @@ def _pick(
             holds = taken >= start and taken < stop
             if holds or (usable and box_distance(boxes, root + leaf, local) < top):
                 top = wp.float64(-4.0)
-                champion = 2147483647
+                champion = int(2147483647)
                 for k in range(start, stop):
                     distance = distances[first + k]
                     if usable and distance > wp.float64(0.0):
@@ -160,7 +161,7 @@ def _pick(
             leaf += block
         farthest = wp.tile_max(wp.tile(best))[0]
         if best != farthest:
-            best_point = 2147483647
+            best_point = int(2147483647)
         latest = wp.tile_min(wp.tile(best_point))[0]
         usable = farthest >= wp.float64(0.0)
         if lane == 0:

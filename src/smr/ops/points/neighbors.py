@@ -1,5 +1,6 @@
 """Nearest points of another cloud: exact, through a tree, on the tensors' device."""
 
+# ruff: noqa: UP018, RUF046
 # Warp: a name that changes in a loop must start as int(0), not as a constant.
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def find_nearest(
     if clouds * count == 0:
         return torch.empty(clouds, count, k, dtype=torch.int64, device=points.device)
     if not use_warp():
-        return _compare_all(points.detach(), targets.detach(), k)
+        return compare_all(points.detach(), targets.detach(), k)
     if points.device.type == "cpu" and forest is None:
         return _search_kd_trees(points.detach(), targets.detach(), k)
     return walk_forest(points, targets, k, forest or plant_points(targets), order)
@@ -186,8 +187,8 @@ def count_within(points: torch.Tensor, targets: torch.Tensor, radius: float, mos
     return counts.long()
 
 
-def _compare_all(points: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
-    """The plain way: all pairs, a block of points at a time."""
+def compare_all(points: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
+    """The plain way to `find_nearest`: all pairs, a block of points at a time."""
     block = max(1, _PAIRS // (targets.shape[1] * len(points)))
     parts = []
     for part in points.double().split(block, dim=1):
@@ -229,8 +230,8 @@ def _find_one(
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
-    best_target = -1
-    node = 1
+    best_target = int(-1)
+    node = int(1)
     trail = wp.uint32(1)
     while node > 0:
         if node >= leaves:
@@ -283,7 +284,7 @@ def _find_k(
     first = cloud * count
     last = found.shape[1] - 1
     worst = distances[item, last]
-    node = 1
+    node = int(1)
     trail = wp.uint32(1)
     while node > 0:
         if node >= leaves:
@@ -340,8 +341,8 @@ def _count(
     local = p - origin[cloud]
     root = cloud * 2 * leaves
     first = cloud * count
-    total = 0
-    node = 1
+    total = int(0)
+    node = int(1)
     trail = wp.uint32(1)
     while node > 0 and total < most:
         if box_distance(boxes, root + node, local) <= reach_sq:

@@ -75,3 +75,14 @@ def group_by_voxel(points: torch.Tensor, size: float) -> Segments:
 def segment_mean(values: torch.Tensor, groups: Segments) -> torch.Tensor:
     """Mean of each group's rows (N, C)."""
     return segment_sum(values, groups) / groups.sizes[:, None]
+
+
+def keep_per_voxel(points: torch.Tensor, size: float, most: int) -> torch.Tensor:
+    """Which of (N, 3) points remain, bool (N,), where a voxel keeps its first `most`."""
+    if most < 1:
+        raise ValueError(f"at least one point must be kept in a voxel, not {most}")
+    groups = group_by_voxel(points, size)
+    places = torch.arange(len(points), device=points.device)
+    rank = torch.empty_like(places)
+    rank[groups.order] = places - groups.offsets[groups.index[groups.order]]
+    return rank < most
