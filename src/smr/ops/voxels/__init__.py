@@ -1,0 +1,21 @@
+"""Voxel grids: surfaces of them, and voxels of meshes and points."""
+
+from .grids import downsample, extract_odms, extract_surface, fill, project_odms
+from .marching_cubes import marching_cubes
+from .marching_tetrahedra import marching_tetrahedra
+from .points import cubic_mesh, voxelize_points
+from .voxelize import voxelize_solid, voxelize_surface
+
+__all__ = [
+    "cubic_mesh",
+    "downsample",
+    "extract_odms",
+    "extract_surface",
+    "fill",
+    "marching_cubes",
+    "marching_tetrahedra",
+    "project_odms",
+    "voxelize_points",
+    "voxelize_solid",
+    "voxelize_surface",
+]
