@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from .. import __version__ as _smr_version
+from ._absent import NotInSmrError, add_absent_modules
 from ._alias import install, uninstall
 from ._lazy import reexport
 
@@ -15,5 +16,6 @@ FOLLOWS = "Kaolin 0.18.0 and its main branch of 2026-08-14 (d52da9f)"
 
 __version__ = f"0.18.0+smr.{_smr_version}"
 
+add_absent_modules()
 reexport(__name__)
-__all__ = ["FOLLOWS", "__version__", "install", "uninstall"]
+__all__ = ["FOLLOWS", "NotInSmrError", "__version__", "install", "uninstall"]

@@ -20,7 +20,7 @@ Runs a script or a module in which `import kaolin` means smr.kaolin, also in the
 """
 
 
-def _run_module(name: str, args: list[str]) -> None:
+def _check_module(name: str) -> None:
     sys.path[0] = os.getcwd()
     try:
         found = find_spec(name)
@@ -28,18 +28,14 @@ def _run_module(name: str, args: list[str]) -> None:
         found = None
     if found is None:
         raise SmrError(f"There is no module {name}.", "Check the name; `pip install` what provides it.")
-    sys.argv = [name, *args]
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _run_script(script: Path, args: list[str]) -> None:
+def _check_script(script: Path) -> None:
     if not script.exists():
         raise SmrError(f"There is no script {script}.", "Check the path; a module is started with -m MODULE.")
     if script.is_dir() and not (script / "__main__.py").exists():
         raise SmrError(f"{script} is a folder without __main__.py.", "Name a script in it.")
     sys.path[0] = str(script.resolve().parent)
-    sys.argv = [str(script), *args]
-    runpy.run_path(str(script), run_name="__main__")
 
 
 def main(args: list[str]) -> int:
@@ -51,14 +47,20 @@ def main(args: list[str]) -> int:
         (sys.stdout if args[:1] in (["-h"], ["--help"]) else sys.stderr).write(USAGE)
         return 0 if args[:1] in (["-h"], ["--help"]) else 2
     install(subprocesses=True)
+    is_module = args[0] == "-m"
+    sys.argv = args[1:] if is_module else args
     try:
-        if args[0] == "-m":
-            _run_module(args[1], args[2:])
+        if is_module:
+            _check_module(args[1])
         else:
-            _run_script(Path(args[0]), args[1:])
+            _check_script(Path(args[0]))
     except SmrError as error:
         sys.stderr.write(f"error: {error.cause}\n  fix: {error.cure}\n")
         return 2
+    if is_module:
+        runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(args[0], run_name="__main__")
     return 0
 
 

@@ -9,16 +9,21 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
+from ._absent import absent
+
 
 class _LazyPackage(ModuleType):
     """A package that imports its submodules and the names of its table on first use."""
 
     _smr_homes: dict[str, str]
+    _smr_absent: dict[str, str]
 
     def __getattr__(self, name: str) -> Any:
-        homes = self.__dict__["_smr_homes"]
+        homes, uses = self.__dict__["_smr_homes"], self.__dict__["_smr_absent"]
         if name in homes:
             value = getattr(import_module(homes[name], self.__name__), name)
+        elif name in uses:
+            value = absent(f"{self.__name__.removeprefix('smr.')}.{name}", uses[name])
         elif not name.startswith("__") and find_spec(f"{self.__name__}.{name}") is not None:
             value = import_module(f"{self.__name__}.{name}")
         else:
@@ -38,7 +43,9 @@ class _LazyPackage(ModuleType):
         return sorted({*self.__dict__, *self._smr_homes, *submodules})
 
 
-def reexport(package: str, homes: dict[str, tuple[str, ...]] | None = None) -> list[str]:
+def reexport(
+    package: str, homes: dict[str, tuple[str, ...]] | None = None, not_in_smr: dict[str, str] | None = None
+) -> list[str]:
     """Make a package give names of its modules, and its submodules, imported when they are first used.
 
     Call it at the end of a package's `__init__.py`; it works beside names that the file defines itself:
@@ -46,13 +53,14 @@ def reexport(package: str, homes: dict[str, tuple[str, ...]] | None = None) -> l
 
     Args:
         package: The package's `__name__`.
-        homes: Names by the module that defines them, relative to the package (`"trianglemesh"`, `"..rep.spc"`).
+        homes: Names by the module that defines them, relative to the package (`"trianglemesh"`, `".rep.spc"`).
+        not_in_smr: Names that raise `NotInSmrError` when they are used, by what to use instead (texts in `_absent`).
 
     Returns:
         The names, for `__all__`.
     """
     table = {name: f".{home}" for home, names in (homes or {}).items() for name in names}
     module = sys.modules[package]
-    module.__dict__["_smr_homes"] = table
+    module.__dict__.update(_smr_homes=table, _smr_absent=dict(not_in_smr or {}))
     module.__class__ = _LazyPackage
-    return sorted(table)
+    return sorted([*table, *module.__dict__["_smr_absent"]])

@@ -1,4 +1,4 @@
-"""`kaolin.ops`."""
+"""Operations on batches, meshes, point clouds, voxel grids, and random numbers."""
 
 from __future__ import annotations
 

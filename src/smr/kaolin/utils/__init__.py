@@ -1,4 +1,4 @@
-"""`kaolin.utils`."""
+"""Helpers for tests and logs: `testing`, `log`, `env_vars`, `bundled_data`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,24 @@
+"""Names of environment variables."""
+
+from __future__ import annotations
+
+
+class KaolinTestEnvVars:
+    """Variables that switch tests of Kaolin on or say where their data lies."""
+
+    TEST_NVDIFFRAST = "KAOLIN_TEST_NVDIFFRAST"
+    TEST_NVDIFFRAST_OPENGL = "KAOLIN_TEST_NVDIFFRAST_OPENGL"
+    TEST_MODELNET_PATH = "KAOLIN_TEST_MODELNET_PATH"
+    TEST_SHAPENETV1_PATH = "KAOLIN_TEST_SHAPENETV1_PATH"
+    TEST_SHAPENETV2_PATH = "KAOLIN_TEST_SHAPENETV2_PATH"
+    TEST_SHREC16_PATH = "KAOLIN_TEST_SHREC16_PATH"
+    TEST_GSPLATS_DIR = "KAOLIN_TEST_GSPLATS_DIR"
+    TEST_SCANNED_TOYS = "KAOLIN_TEST_SCANNED_TOYS"
+    TEST_TENSOR_IR = "KAOLIN_TEST_TENSOR_IR"
+
+
+class KaolinEnvVars:
+    """Variables that say where data sets lie."""
+
+    SCANNED_TOYS_PATH = "KAOLIN_SCANNED_TOYS_PATH"
+    TENSOR_IR_PATH = "KAOLIN_TENSOR_IR_PATH"
