@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .antialias import antialias, edge_opposites
 from .fragments import Fragments
 from .interpolate import interpolate
 from .rasterize import rasterize
@@ -13,6 +14,8 @@ from .sparse_rays import find_faces_behind, render_points
 __all__ = [
     "Fragments",
     "Hits",
+    "antialias",
+    "edge_opposites",
     "find_faces_behind",
     "find_faces_in_image",
     "interpolate",

@@ -62,35 +62,48 @@ def rasterize(
         TypeError: Types of arguments.
         ValueError: Shapes, devices, an index out of range, or vertices that are not finite (the first is named).
     """
-    if isinstance(camera, Camera):
-        vertices, camera, image_size, orthographic = _from_camera(vertices, camera, image_size)
-    vertices = check_batch("vertices", vertices, (None, 3))
-    camera = check_batch("camera", camera, (3, 3), vertices.shape[0] if vertices.shape[0] > 1 else None)
-    check_same_device(vertices=vertices, faces=faces, camera=camera)
-    if camera.dtype != vertices.dtype:
-        raise TypeError(f"camera is {camera.dtype} and vertices {vertices.dtype}; they must be of one type")
-    if camera.shape[0] > vertices.shape[0]:
-        vertices = vertices.expand(camera.shape[0], -1, -1)
+    vertices, camera, view = check_scene(vertices, camera, image_size, near, orthographic)
+    check_same_device(vertices=vertices, faces=faces)
     rows, per_image = check_faces(faces, vertices.shape[0])
-    height, width = _size(image_size)
     if layers < 1:
         raise ValueError(f"layers must be at least 1, not {layers}")
-    check_size("the result", vertices.shape[0] * height * width * layers * 3)
+    check_size("the result", vertices.shape[0] * view.height * view.width * layers * 3)
+    if use_warp():
+        return Fragments(*_Rasterize.apply(vertices, camera, rows, per_image, view, layers, faces))
+    check_finite("camera", camera)
+    check_finite("vertices", vertices)
+    check_indices("faces", faces, vertices.shape[1])
+    return rasterize_torch(vertices, camera, rows, per_image, view, layers)
+
+
+def check_scene(
+    vertices: Tensor,
+    camera: Camera | Tensor,
+    image_size: int | tuple[int, int] | None,
+    near: float | None,
+    orthographic: bool,
+    batch: int | None = None,
+) -> tuple[Tensor, Tensor, Any]:
+    """Vertices (B, V, 3), intrinsics (1 or B, 3, 3) without a gradient of their own, and the View of the kernels."""
+    if isinstance(camera, Camera):
+        vertices, camera, image_size, orthographic = _from_camera(vertices, camera, image_size)
+    vertices = check_batch("vertices", vertices, (None, 3), batch)
+    size = vertices.shape[0] if batch is None else batch
+    camera = check_batch("camera", camera, (3, 3), size if size > 1 else None)
+    check_same_device(vertices=vertices, camera=camera)
+    if camera.dtype != vertices.dtype:
+        raise TypeError(f"camera is {camera.dtype} and vertices {vertices.dtype}; they must be of one type")
+    if max(size, camera.shape[0]) > vertices.shape[0]:
+        vertices = vertices.expand(max(size, camera.shape[0]), -1, -1)
+    height, width = _size(image_size)
     if near is None:
         near = 0.0 if orthographic else NEAR
     if not orthographic and near <= 0:
         raise ValueError(f"near must be positive for a perspective view, not {near:g}")
-    view = _view(width, height, float(near), not orthographic)
-    if not use_warp():
-        check_finite("camera", camera)
-        check_finite("vertices", vertices)
-        check_indices("faces", faces, vertices.shape[1])
-        return rasterize_torch(vertices, camera, rows, per_image, view, layers)
     if camera.requires_grad:
         # the kernels know gradients of vertices alone: those of the camera come from vertices in the image
         vertices, camera = _in_image(vertices, camera, not orthographic)
-    found = _Rasterize.apply(vertices, camera, rows, per_image, view, layers, faces)
-    return Fragments(*found)
+    return vertices, camera, _view(width, height, float(near), not orthographic)
 
 
 @lru_cache(maxsize=256)

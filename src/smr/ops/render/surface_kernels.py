@@ -18,7 +18,7 @@ RUN: Any = wp.constant(8)
 
 @wp.func
 @no_type_check
-def _matrix_of(intrinsics: wp.array(dtype=Any), image: int):
+def matrix_of(intrinsics: wp.array(dtype=Any), image: int):
     if intrinsics.shape[0] > 9:
         return 9 * image
     return 0
@@ -26,7 +26,7 @@ def _matrix_of(intrinsics: wp.array(dtype=Any), image: int):
 
 @wp.func
 @no_type_check
-def _face(faces: wp.array(dtype=wp.vec3i), face: int, image: int, per_image: int, vertices: int):
+def face_corners(faces: wp.array(dtype=wp.vec3i), face: int, image: int, per_image: int, vertices: int):
     """Indices among all images' vertices; faces are shared where `per_image` is positive."""
     row = face
     if per_image < 0:
@@ -68,8 +68,8 @@ def _resolve(
     px = type(intrinsics[0])(i % pixels % view.width) + type(intrinsics[0])(0.5)
     py = type(intrinsics[0])(i % pixels / view.width) + type(intrinsics[0])(0.5)
     face = key_face(key)
-    corners = _face(faces, face, image, per_image, vertex_count)
-    k = _matrix_of(intrinsics, image)
+    corners = face_corners(faces, face, image, per_image, vertex_count)
+    k = matrix_of(intrinsics, image)
     v0 = vertices[corners[0]]
     v1 = vertices[corners[1]]
     v2 = vertices[corners[2]]
@@ -91,7 +91,7 @@ def _resolve(
 
 @wp.func
 @no_type_check
-def _corner_gradient(dx: Any, dy: Any, dz: Any, k: wp.array(dtype=Any), first: int, px: Any, py: Any, perspective: int):
+def corner_gradient(dx: Any, dy: Any, dz: Any, k: wp.array(dtype=Any), first: int, px: Any, py: Any, perspective: int):
     """From the gradient of a corner's offset, and of its depth as such, to that of the corner."""
     z = dz
     if perspective != 0:
@@ -155,7 +155,7 @@ def _to_vertices(
         face = wp.int32(pix_to_face[fragment])
         if face >= 0:
             image = i / pixels
-            corners = _face(faces, face, image, per_image, vertex_count)
+            corners = face_corners(faces, face, image, per_image, vertex_count)
             if face != held_face or image != held_image:
                 if held_face >= 0:
                     _contribute_corner(adding, g0, held[0], count_bits, bounds, sums)
@@ -167,7 +167,7 @@ def _to_vertices(
                 g0 = wp.vec3d()
                 g1 = wp.vec3d()
                 g2 = wp.vec3d()
-            k = _matrix_of(intrinsics, image)
+            k = matrix_of(intrinsics, image)
             px = type(intrinsics[0])(i % pixels % view.width) + half
             py = type(intrinsics[0])(i % pixels / view.width) + half
             v0 = vertices[corners[0]]
@@ -205,9 +205,9 @@ def _to_vertices(
                 dby = n2 * ax - n0 * cx
                 dcx = n1 * ay - n0 * by
                 dcy = n0 * bx - n1 * ax
-                g0 += _corner_gradient(dax, day, gz * a / total, intrinsics, k, px, py, view.perspective)
-                g1 += _corner_gradient(dbx, dby, gz * b / total, intrinsics, k, px, py, view.perspective)
-                g2 += _corner_gradient(dcx, dcy, gz * c / total, intrinsics, k, px, py, view.perspective)
+                g0 += corner_gradient(dax, day, gz * a / total, intrinsics, k, px, py, view.perspective)
+                g1 += corner_gradient(dbx, dby, gz * b / total, intrinsics, k, px, py, view.perspective)
+                g2 += corner_gradient(dcx, dcy, gz * c / total, intrinsics, k, px, py, view.perspective)
     if held_face >= 0:
         _contribute_corner(adding, g0, held[0], count_bits, bounds, sums)
         _contribute_corner(adding, g1, held[1], count_bits, bounds, sums)
