@@ -41,6 +41,29 @@ class MvsConfig:
     """Photos that each photo is compared with, in place of what the quality says."""
     agreeing: int | None = None
     """Other photos that must confirm a depth; 2 when left out, and 1 where there are only three photos."""
+    background: Literal["scene", "dark"] = "scene"
+    """`dark`: the photos show an object before a dark backdrop, which is left out."""
+    hull: bool = True
+    """Where photos have masks, fill in with their visual hull what stereo does not find."""
+
+
+@dataclass(frozen=True)
+class SfmConfig:
+    """Camera poses from photos (structure from motion)."""
+
+    matching: Literal["auto", "exhaustive", "sequential", "retrieval"] = "auto"
+    """Which photos are compared: all with all (up to 40), neighbours in a sequence, or the ones most alike."""
+    mapper: Literal["incremental", "global"] = "incremental"
+    """Photo after photo, or all at once; the other is tried where this leaves photos out."""
+    feature_size: int | None = None
+    """Longer side at which features are looked for, pixels; 2400 when left out, with many photos 1600."""
+    feature_count: int = 8192
+    """At most so many features a photo."""
+    find_poses: bool = False
+    """Find poses anew although the capture has some."""
+    scale_ref: tuple[str, ...] | None = None
+    """PHOTO_A PHOTO_B METRES: how far apart two cameras were; or PHOTO_A X1 Y1 X2 Y2 PHOTO_B X1 Y1 X2 Y2 METRES: two
+    points in pixels of two photos, and how far apart they are."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +125,7 @@ class PipelineConfig:
     """Everything that `smr reconstruct` can be told."""
 
     capture: CaptureConfig = field(default_factory=CaptureConfig)
+    sfm: SfmConfig = field(default_factory=SfmConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)
     texture: TextureConfig = field(default_factory=TextureConfig)

@@ -24,7 +24,16 @@ FILE_LIMIT = 4 << 30
 
 _BAD_IMAGE = (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
 """What Pillow raises for damaged files."""
-_FLOAT_ENDINGS = (".exr", ".npy")
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""How pixels are turned for EXIF's orientation."""
 
 
 def damaged(path: Path, why: object) -> SmrError:
@@ -55,25 +64,52 @@ def _open(path: Path) -> Image.Image:
     return image
 
 
-def read_photo(path: Path) -> UInt8[np.ndarray, "h w 3"]:
-    """An image as RGB, 8 bits each; as stored, without turning it by EXIF.
+def read_photo(path: Path, *, orientation: int = 1, shrink: int = 1) -> UInt8[np.ndarray, "h w 3"]:
+    """An image as RGB, 8 bits each.
+
+    Args:
+        path: The file.
+        orientation: EXIF's number of how to turn the stored pixels; 1 leaves them as they are.
+        shrink: Side of the squares of pixels that are averaged to one: 1, 2, 4 or 8.
 
     Raises:
         SmrError: The file is missing, truncated or no image.
     """
     with _open(path) as image:
+        whole = max(image.size)
         try:
+            if shrink > 1:  # a JPEG is decoded smaller at once, by a power of two
+                image.draft(None, (max(image.width // shrink, 1), max(image.height // shrink, 1)))
+                shrink = round(shrink * max(image.size) / whole)
             if image.mode.startswith("I") or image.mode == "F":
                 grey = np.asarray(image).astype(np.float64)
                 top = 65535.0 if image.mode.startswith("I") else max(float(grey.max(initial=0.0)), 1e-30)
-                return np.repeat((np.clip(grey / top, 0, 1) * 255 + 0.5).astype(np.uint8)[..., None], 3, axis=2)
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+                image = Image.fromarray((np.clip(grey / top, 0, 1) * 255 + 0.5).astype(np.uint8))
+            color = image if image.mode == "RGB" else image.convert("RGB")
+            return np.asarray(_shown(color, orientation, shrink))
         except _BAD_IMAGE as error:
             raise damaged(path, error) from None
 
 
-def read_mask(path: Path) -> Bool[np.ndarray, "h w"]:
+def _shown(image: Image.Image, orientation: int, shrink: int) -> Image.Image:
+    """The image, smaller and turned."""
+    if shrink > 1:
+        image = image.reduce(shrink)
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+
+
+def shown_size(size: tuple[int, int], orientation: int, shrink: int) -> tuple[int, int]:
+    """Width and height of stored pixels after they are turned and made smaller."""
+    width, height = (-(-side // shrink) for side in size)
+    return (height, width) if orientation >= 5 else (width, height)
+
+
+def read_mask(path: Path, *, orientation: int = 1) -> Bool[np.ndarray, "h w"]:
     """A mask: True where the image is not 0; of an image with an alpha channel, where that is not 0.
+
+    Args:
+        path: The file.
+        orientation: EXIF's number of how to turn the stored pixels.
 
     Raises:
         SmrError: The file is missing, truncated or no image.
@@ -82,7 +118,7 @@ def read_mask(path: Path) -> Bool[np.ndarray, "h w"]:
         try:
             bands = image.getbands()
             alpha = image.getchannel("A") if "A" in bands else image.convert("L") if len(bands) > 1 else image
-            return np.asarray(alpha) != 0
+            return np.asarray(_shown(alpha, orientation, 1)) != 0
         except _BAD_IMAGE as error:
             raise damaged(path, error) from None
 

@@ -5,6 +5,8 @@ Poses are found later by structure from motion, so the frames have photos whose 
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
@@ -14,12 +16,16 @@ from ..errors import SmrError
 from ..records import Camera, Capture, Finding, Frame, Photo
 from .cameras import overridden
 from .folder import IMAGE_ENDINGS, Folder
+from .images import shown_size
 
 FORMAT = "photos"
 _FOLDERS = ("", "images", "image", "photos", "rgb", "color")
-_GUESS = 1.2
+_MASK_FOLDERS = ("masks", "mask")
+LARGEST = 32_000_000
+"""Pixels; larger photos are halved until they have fewer."""
+GUESS = 1.2
 """Focal length over the longer side where EXIF says nothing, as COLMAP assumes."""
-_EXIF_FOLDER, _FOCAL_35MM = 0x8769, 0xA405
+_EXIF_FOLDER, _FOCAL_35MM, _ORIENTATION = 0x8769, 0xA405, 0x0112
 
 
 def sees(folder: Folder) -> bool:
@@ -44,41 +50,67 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
             "Add trajectory.log (Open3D), groundtruth.txt (TUM), frame-*.pose.txt (7-Scenes) or cameras.json; "
             "see docs/captures.md.",
         )
-    guessed = 0
-    frames: list[Frame] = []
-    for stem, name in files.items():
-        camera, known = _camera(folder.root / name)
-        guessed += not known
-        frames.append(Frame(stem, Photo(folder.root / name, overridden(camera, config.intrinsics), None), None))
-    findings = [
-        Finding(
-            "warning",
-            f"{len(frames)} photos without camera poses and without depth.",
-            "Poses must be found first (structure from motion), for example with COLMAP.",
-        )
-    ]
-    if guessed and config.intrinsics is None:
-        findings.append(
+    masks = _masks(folder)
+    frames = tuple(
+        Frame(stem, _photo(folder.root / name, masks.get(stem), config.intrinsics), None)
+        for stem, name in files.items()
+    )
+    return Capture(folder.root, FORMAT, frames, findings=tuple(_findings(frames, len(masks))))
+
+
+def _photo(path: Path, mask: Path | None, intrinsics: tuple[float, float, float, float] | None) -> Photo:
+    """The photo as it is shown: turned as EXIF says, halved while it is too large to work with."""
+    try:
+        with Image.open(path) as image:
+            size, exif, alpha = image.size, image.getexif(), "A" in image.getbands()
+            orientation = int(exif.get(_ORIENTATION, 1))
+            focal = exif.get_ifd(_EXIF_FOLDER).get(_FOCAL_35MM)
+    except (OSError, ValueError, SyntaxError, KeyError, TypeError, Image.DecompressionBombError):
+        return Photo(path, Camera(1, 1, 1.0, 1.0, 0.5, 0.5, intrinsics="guess"), None)  # taken out later, with a word
+    orientation = orientation if 1 <= orientation <= 8 else 1
+    shrink = next((n for n in (1, 2, 4) if size[0] * size[1] <= LARGEST * n * n), 8)
+    width, height = shown_size(size, orientation, shrink)
+    known = isinstance(focal, int | float) and focal > 0
+    f = max(width, height) * (float(focal) / 36.0 if known else GUESS)  # type: ignore[arg-type]
+    camera = Camera(width, height, f, f, width / 2, height / 2, intrinsics="exif" if known else "guess")
+    if intrinsics is not None:
+        camera = replace(overridden(camera, intrinsics), intrinsics="known")
+    return Photo(path, camera, None, mask or (path if alpha else None), orientation, shrink)
+
+
+def _masks(folder: Folder) -> dict[str, Path]:
+    """Masks by the stem of their photo: `masks/NAME.png` or, as COLMAP has it, `masks/NAME.jpg.png`."""
+    name = folder.first(*_MASK_FOLDERS)
+    found = {} if name is None else folder.files(name, IMAGE_ENDINGS)
+    return {
+        os.path.splitext(stem)[0] if stem.lower().endswith(IMAGE_ENDINGS) else stem: folder.root / path
+        for stem, path in found.items()
+    }
+
+
+def _findings(frames: tuple[Frame, ...], masks: int) -> list[Finding]:
+    found = [Finding("note", f"{len(frames)} photos without camera poses and without depth: both are found from them.")]
+    photos = [frame.photo for frame in frames if frame.photo is not None]
+    guessed = sum(photo.camera.intrinsics == "guess" for photo in photos)
+    if guessed:
+        found.append(
             Finding(
                 "note",
-                f"{guessed} photos have no focal length of 35 mm film in EXIF; {_GUESS} × the longer side is taken.",
+                f"{guessed} of {len(photos)} photos do not say their focal length (EXIF, 35 mm equivalent); it is "
+                "found with the poses.",
             )
         )
-    return Capture(folder.root, FORMAT, tuple(frames), findings=tuple(findings))
+    shrunk = [photo for photo in photos if photo.shrink > 1]
+    if shrunk:
+        found.append(
+            Finding(
+                "note",
+                f"{len(shrunk)} photos have more than {LARGEST // 1_000_000} megapixels and are used at 1/"
+                f"{max(photo.shrink for photo in shrunk)} of their width.",
+            )
+        )
+    return found
 
 
 def _files(folder: Folder) -> dict[str, str]:
     return next((files for sub in _FOLDERS if (files := folder.files(sub, IMAGE_ENDINGS))), {})
-
-
-def _camera(path: Path) -> tuple[Camera, bool]:
-    """A pinhole camera from EXIF's focal length in 35 mm film (36 mm wide), and whether EXIF had it."""
-    try:
-        with Image.open(path) as image:
-            width, height = image.size
-            focal = image.getexif().get_ifd(_EXIF_FOLDER).get(_FOCAL_35MM)
-    except (OSError, ValueError, SyntaxError, KeyError, TypeError, Image.DecompressionBombError):
-        width, height, focal = 1, 1, None  # the file is taken out later, with a word on it
-    known = isinstance(focal, int | float) and focal > 0
-    f = max(width, height) * (float(focal) / 36.0 if known else _GUESS)  # type: ignore[arg-type]
-    return Camera(width, height, f, f, width / 2, height / 2), known

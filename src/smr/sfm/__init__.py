@@ -1,0 +1,6 @@
+"""Camera poses from photos: structure from motion with pycolmap, which runs in a process of its own."""
+
+from .report import SFM_RECORDS, LeftOut, Points, SfmReport
+from .solve import find_poses, with_poses
+
+__all__ = ["SFM_RECORDS", "LeftOut", "Points", "SfmReport", "find_poses", "with_poses"]
