@@ -92,6 +92,15 @@ PACK_SIGNS = {
 
 @wp.func
 @no_type_check
+def _sample(values: wp.array(dtype=Any), size: wp.vec3i, i: int, j: int, k: int, outside: Any):
+    value = outside
+    if i >= 0 and j >= 0 and k >= 0 and i < size[0] - 2 and j < size[1] - 2 and k < size[2] - 2:
+        value = values[(i * (size[1] - 2) + j) * (size[2] - 2) + k]
+    return value
+
+
+@wp.func
+@no_type_check
 def _word(signs: wp.array(dtype=wp.uint32), size: wp.vec3i, words: int, i: int, j: int, w: int) -> wp.uint32:
     word = wp.uint32(0)
     if w < words:
@@ -288,3 +297,40 @@ def emit(
             faces[out] = wp.int64(first + _rank(owner, ranks[_case(owner, bit)], bit, axis))
             out += 1
         active &= active - wp.uint32(1)
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _place(
+    base: int,
+    edges: wp.array(dtype=wp.int64),
+    values: wp.array(dtype=Any),
+    size: wp.vec3i,
+    iso: wp.float64,
+    outside: wp.float64,
+    positions: wp.array(dtype=Any),
+):
+    """Where the values cross the level on edges; around the grid they are `outside`."""
+    item = base + wp.tid()
+    axis = int(edges[item] % wp.int64(3))
+    number = edges[item] / wp.int64(3)
+    k = int(number % wp.int64(size[2])) - 1
+    row = number / wp.int64(size[2])
+    j = int(row % wp.int64(size[1])) - 1
+    i = int(row / wp.int64(size[1])) - 1
+    level = values.dtype(iso)
+    a = _sample(values, size, i, j, k, values.dtype(outside))
+    b = _sample(values, size, i + int(axis == 0), j + int(axis == 1), k + int(axis == 2), values.dtype(outside))
+    share = (level - a) / (b - a)
+    place = wp.vec3i(i, j, k)
+    for n in range(3):
+        coordinate = values.dtype(place[n])
+        if n == axis:
+            coordinate += share
+        positions[3 * item + n] = coordinate
+
+
+PLACE = {
+    torch_type: wp.overload(_place, {"values": wp.array(dtype=warp_type), "positions": wp.array(dtype=warp_type)})
+    for torch_type, warp_type in ((torch.float32, wp.float32), (torch.float64, wp.float64))
+}

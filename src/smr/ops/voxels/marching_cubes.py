@@ -89,24 +89,31 @@ class _Crossings(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor, edges: torch.Tensor, iso: float, outside: float | None) -> torch.Tensor:
-        place, axis, ends, (a, b) = _ends(values, edges, outside)
-        ctx.save_for_backward(axis, ends, a, b)
-        ctx.iso, ctx.shape = iso, values.shape
-        positions = place.to(values.dtype)
-        return positions.scatter_add(1, axis[:, None], ((iso - a) / (b - a))[:, None])
+        ctx.save_for_backward(values, edges)
+        ctx.iso, ctx.outside = iso, outside
+        if not use_warp():
+            place, axis, _, (a, b) = _ends(values, edges, outside)
+            return place.to(values.dtype).scatter_add(1, axis[:, None], ((iso - a) / (b - a))[:, None])
+        positions = values.new_empty(len(edges), 3)
+        size = wp.vec3i(*(n + 2 for n in values.shape))
+        inputs = [as_warp(edges), as_warp(values.reshape(-1)), size, iso, 0.0 if outside is None else outside]
+        outputs = [as_warp(positions.reshape(-1))]
+        launch(cube_kernels.PLACE[values.dtype], len(edges), inputs, outputs=outputs, like=values)
+        return positions
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, None, None, None]:
-        axis, ends, a, b = ctx.saved_tensors
+        values, edges = ctx.saved_tensors
+        _, axis, ends, (a, b) = _ends(values, edges, ctx.outside)
         along = grads[0].gather(1, axis[:, None])[:, 0] / (b - a) ** 2
         parts = torch.cat([along * (ctx.iso - b), along * (a - ctx.iso)])
         index = ends.T.reshape(-1)
         known = index >= 0
         samples, of_sample = torch.unique(index[known], return_inverse=True)
         sums = segment_sum(parts[known, None], group_rows(of_sample, len(samples)))
-        result = parts.new_zeros(ctx.shape).reshape(-1)
+        result = parts.new_zeros(values.numel())
         result[samples] = sums[:, 0]
-        return result.reshape(ctx.shape), None, None, None
+        return result.reshape(values.shape), None, None, None
 
 
 def _ends(
