@@ -2,9 +2,9 @@
 
 Floating-point addition depends on the order, and the order of a GPU's threads does not repeat. Here each place first
 finds the largest magnitude that it will receive (a maximum has no order), and then adds whole numbers of 2^-k times
-that (neither has a sum of whole numbers). With n summands a place keeps 61 - log2(n) bits below its largest: 41 bits for
-a million, more than a sum in single precision would keep. The other way, `segments`, sorts the summands by place, which
-pays where the same places are summed into again and again.
+that (neither has a sum of whole numbers). With n summands a place keeps 61 - log2(n) bits below its largest: 41 bits
+for a million, more than a sum in single precision would keep. The other way, `segments`, sorts the summands by place,
+which pays where the same places are summed into again and again.
 
 A kernel that sums runs twice over its summands, first with `adding` 0, then with 1, and calls `contribute`.
 """

@@ -19,6 +19,7 @@ RUN: Any = wp.constant(8)
 @wp.func
 @no_type_check
 def matrix_of(intrinsics: wp.array(dtype=Any), image: int):
+    """Where an image's matrix begins."""
     if intrinsics.shape[0] > 9:
         return 9 * image
     return 0
