@@ -41,7 +41,8 @@ def screen_derivatives(
         orthographic: As for `rasterize`.
     """
     shape = check_fragments(fragments, faces=faces)
-    vertices, camera, view = check_scene(vertices, camera, shape[1:3], None, orthographic, batch=shape[0])
+    size = (shape[1], shape[2])
+    vertices, camera, view = check_scene(vertices, camera, size, None, orthographic, batch=shape[0])
     rows, per_image = check_faces(faces, shape[0])
     with torch.no_grad():
         slopes = _slopes(fragments, vertices, camera, rows, per_image, view)

@@ -11,6 +11,7 @@ from ..launches import launchers
 
 WRAPS = {"repeat": 0, "clamp": 1, "mirror": 2, "zero": 3}
 """What lies outside of the image."""
+_REPEAT: Any = wp.constant(0)
 _CLAMP: Any = wp.constant(1)
 _MIRROR: Any = wp.constant(2)
 _ZERO: Any = wp.constant(3)
@@ -57,7 +58,7 @@ def _brought_near(u: Any, wrap: int):
     one = type(u)(1.0)
     if wrap == _MIRROR:
         return u - type(u)(2.0) * wp.floor(u / type(u)(2.0))
-    if wrap == _CLAMP or wrap == _ZERO:
+    if wrap != _REPEAT:
         return wp.clamp(u, -one, type(u)(2.0))
     return u - wp.floor(u)
 
