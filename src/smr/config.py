@@ -126,6 +126,7 @@ class PipelineConfig:
 
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     sfm: SfmConfig = field(default_factory=SfmConfig)
+    mvs: MvsConfig = field(default_factory=MvsConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)
     texture: TextureConfig = field(default_factory=TextureConfig)

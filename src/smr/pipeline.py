@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import tsdf
+from . import from_photos, tsdf
 from .agreement import Agreement, measure_agreement
 from .arrays import resolve_device
 from .captures import SURVEY_RECORDS, read_capture, survey
@@ -46,7 +46,7 @@ def reconstruct(
     work: Path | None = None,
     track: Track = untracked,
 ) -> Result:
-    """Turn a capture with poses into textured-mesh files.
+    """Turn a capture into textured-mesh files; of photos alone, poses and depth are found first.
 
     Args:
         source: Folder (or file) of the capture; `captures.read_capture` tells its format.
@@ -65,6 +65,9 @@ def reconstruct(
     capture = read_capture(Path(source), config.capture)
 
     with RunFolder(work or outputs[0].with_suffix(".smr")) as run:
+        capture, poses = from_photos.find_poses(capture, config, run, track=track)
+        capture = from_photos.estimate_depths(capture, poses, config, run, device=device, track=track)
+
         key = fingerprint(capture_fingerprint(capture), device.split(":")[0], config.seed)
         seen = run.stage("survey", key, lambda: survey(capture, track=track), SURVEY_RECORDS)
         choice = plan(seen, capture, config)
@@ -91,6 +94,8 @@ def reconstruct(
                 "config": asdict(config),
                 "capture": {"format": capture.format, "frames": len(capture)},
                 "findings": [asdict(finding) for finding in findings],
+                "poses": None if poses is None else poses.as_dict(),
+                "survey": seen.as_dict(),
                 "plan": choice.as_dict(),
                 "clean": asdict(cleaned),
                 "texture": asdict(painted) if painted else None,

@@ -101,6 +101,14 @@ class RunFolder:
         loaded: Record = record
         return loaded
 
+    def step(self, name: str, compute: Callable[[], Record]) -> Record:
+        """Compute what keeps its results itself, and note how long it took."""
+        start, cpu = time.monotonic(), time.process_time()
+        result = compute()
+        taken = {"seconds": round(time.monotonic() - start, 3), "cpu_seconds": round(time.process_time() - cpu, 3)}
+        self.stages.append({"stage": name, **taken, "reused": False, "key": ""})
+        return result
+
     def _forget_oldest(self, name: str, keep: Path) -> None:
         others = sorted(self.folder.glob(f"{name}-*.npz"), key=lambda path: path.stat().st_mtime_ns)
         for path in [p for p in others if p != keep][: -(KEPT - 1)]:
