@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -35,7 +36,7 @@ from smr.environment.envs.plan import Plan
 from smr.environment.envs.planning import make_plan
 from smr.environment.envs.prefix import Prefix, Track, claim_prefix, need_disk, only_one, open_prefix
 from smr.environment.envs.preflight import Settings, build_settings, fitting_jobs, preflight
-from smr.environment.envs.processes import progress, run_logged
+from smr.environment.envs.processes import end_leftovers, progress, run_logged
 from smr.environment.envs.recipes import recipe_of
 from smr.environment.envs.sources import bring, describe
 from smr.environment.gather.collect import collect
@@ -367,6 +368,29 @@ def test_headers_that_a_bare_toolkit_lacks_come_from_torchs_wheels(tmp_path: Pat
     for name in absent:  # a whole toolkit needs none
         (root / "include" / name).write_text("")
     assert "CPATH" not in settings().variables
+
+
+def test_what_a_killed_call_left_running_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    inside = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path / "inside", start_new_session=True)
+    outside = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path.parent, start_new_session=True)
+    children = Path(f"/proc/{inside.pid}/task/{inside.pid}/children")
+    while not children.read_text().strip():
+        assert inside.poll() is None
+    child = int(children.read_text())
+    for name, process in (("build", inside), ("other", outside)):
+        (tmp_path / f"{name}.pid").write_text(str(process.pid))
+    (tmp_path / "odd.pid").write_text("no number")
+    try:
+        assert end_leftovers(tmp_path, tmp_path / "inside") == 2
+        assert inside.wait(10) == -signal.SIGKILL
+        assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+        assert outside.poll() is None
+        assert not list(tmp_path.glob("*.pid"))
+    finally:
+        os.killpg(outside.pid, signal.SIGKILL)
+        outside.wait()
 
 
 def test_interpreters() -> None:

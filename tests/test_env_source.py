@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def offline() -> tuple[str, ...]:
     return ()
 
 
+def kill_while_it_compiles(prefix: Path, *arguments: object) -> None:
+    """kill -9 of smr alone, as the kernel does it when memory is short."""
+    code = "import sys; from smr.cli.env import main; sys.exit(main(sys.argv[1:]))"
+    given = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    argv = [sys.executable, "-c", code, *map(str, arguments)]
+    build = subprocess.Popen(argv, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while build.poll() is None and not list(prefix.glob("tracks/*/logs/build.log")):
+        time.sleep(0.2)
+    time.sleep(5.0)
+    assert build.poll() is None
+    build.kill()
+    build.wait()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_from_a_plan_to_a_restored_environment(tmp_path: Path) -> None:
@@ -74,8 +89,11 @@ def test_from_a_plan_to_a_restored_environment(tmp_path: Path) -> None:
     assert code == 0, said
 
     build = ("build", plan, "--prefix", prefix, "--source", source, "--cache", cache)
+    kill_while_it_compiles(prefix, *build)
+    assert not (prefix / "current").exists()
     code, said = smr(*build)
     assert code == 1
+    assert "installed: done already" in said
     assert "no_such_header.h" in said
     assert "goes on from here" in said
     track = next((prefix / "tracks").iterdir())

@@ -29,7 +29,7 @@ from smr.environment.envs.pip import (
 from smr.environment.envs.plan import Plan
 from smr.environment.envs.prefix import Prefix, Track, claim_prefix, need_disk, only_one
 from smr.environment.envs.preflight import build_settings, preflight
-from smr.environment.envs.processes import run_logged
+from smr.environment.envs.processes import end_leftovers, run_logged
 from smr.environment.envs.sources import bring, describe
 from smr.environment.explain import context_of, explain, read_log
 from smr.errors import SmrError
@@ -75,6 +75,9 @@ def build_track(home: Prefix, plan: Plan, options: Options, environ: dict[str, s
     if not track.finished:
         need_disk(home.folder, _DISK_GB["cuda" if plan.cuda else "cpu"], f"an environment with {plan.title}")
     track.start(plan)
+    ended = end_leftovers(track.logs, track.folder)
+    if ended:
+        say(f"ended {ended} processes that an earlier call left behind")
     _Build(home, track, plan, options, environ, say).steps()
     return track
 

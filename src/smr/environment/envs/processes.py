@@ -48,6 +48,8 @@ def run_logged(
             )  # fmt: skip
         except OSError as error:
             raise SmrError(f"{argv[0]} cannot be started: {error.strerror}", "see whether it is installed") from error
+        mark = log.with_suffix(".pid")
+        mark.write_text(str(process.pid))
         try:
             while process.poll() is None:
                 time.sleep(0.05 if time.monotonic() - started < 1 else 0.2)
@@ -57,7 +59,30 @@ def run_logged(
         except BaseException:
             _end(process)
             raise
+        finally:
+            mark.unlink(missing_ok=True)
     return process.returncode
+
+
+def end_leftovers(logs: Path, folder: Path) -> int:
+    """End what a killed call of ours left running, and tell how many processes that were.
+
+    A program of `run_logged` leads a session of its own, whose number stands beside its log while it runs. Of that
+    session only processes that work inside `folder` are ended, since numbers are used again. Linux alone.
+    """
+    ended = 0
+    for mark in logs.glob("*.pid"):
+        text = mark.read_text()
+        for process in Path("/proc").glob("[0-9]*") if text.isdigit() else ():
+            try:
+                session = (process / "stat").read_text().rpartition(")")[2].split()[3]
+                if session == text and (process / "cwd").resolve(strict=True).is_relative_to(folder.resolve()):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    ended += 1
+            except (OSError, IndexError):  # it has ended, or is not ours
+                continue
+        mark.unlink(missing_ok=True)
+    return ended
 
 
 def progress(tail: bytes, elapsed: float, minutes: float = 0.0) -> str:
