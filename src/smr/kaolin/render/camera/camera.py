@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .extrinsics import CameraExtrinsics
-from .intrinsics import CameraIntrinsics
+from .intrinsics import CameraIntrinsics, Number
 from .intrinsics_ortho import OrthographicIntrinsics
 from .intrinsics_pinhole import PinholeIntrinsics
 from .raygen import generate_rays
@@ -120,7 +120,7 @@ class Camera:
         return self.intrinsics.width
 
     @width.setter
-    def width(self, value: float) -> None:
+    def width(self, value: Number) -> None:
         self.intrinsics.width = value  # type: ignore[assignment]
 
     @property
@@ -129,7 +129,7 @@ class Camera:
         return self.intrinsics.height
 
     @height.setter
-    def height(self, value: float) -> None:
+    def height(self, value: Number) -> None:
         self.intrinsics.height = value  # type: ignore[assignment]
 
     @property

@@ -16,7 +16,8 @@ __all__ = ["CameraExtrinsics", "ExtrinsicsParamsDefEnum", "ExtrinsicsRep", "regi
 
 _DEFAULT = "matrix_se3"
 _DEFAULT_DIFFERENTIABLE = "matrix_6dof_rotation"
-ArrayLike = Tensor | np.ndarray | Sequence[float]
+Number = float | int
+ArrayLike = Tensor | np.ndarray | Sequence[Number]
 
 
 class CameraExtrinsics:
@@ -232,9 +233,9 @@ class CameraExtrinsics:
 
     def rotate(
         self,
-        yaw: float | Tensor | None = None,
-        pitch: float | Tensor | None = None,
-        roll: float | Tensor | None = None,
+        yaw: Number | Tensor | None = None,
+        pitch: Number | Tensor | None = None,
+        roll: Number | Tensor | None = None,
     ) -> None:
         """Turn the cameras on the spot about their own axes: first yaw, then pitch, then roll.
 
@@ -250,19 +251,19 @@ class CameraExtrinsics:
                 turn = _plane_rotation(angle, i, j, matrix) @ turn
         self.update(turn @ matrix)
 
-    def move_right(self, amount: float | Tensor) -> None:
+    def move_right(self, amount: Number | Tensor) -> None:
         """Move along the camera's x axis."""
         self._move(0, amount)
 
-    def move_up(self, amount: float | Tensor) -> None:
+    def move_up(self, amount: Number | Tensor) -> None:
         """Move along the camera's y axis."""
         self._move(1, amount)
 
-    def move_forward(self, amount: float | Tensor) -> None:
+    def move_forward(self, amount: Number | Tensor) -> None:
         """Move along the camera's z axis (`cam_forward`): a positive amount moves AWAY from what is seen."""
         self._move(2, amount)
 
-    def _move(self, axis: int, amount: float | Tensor) -> None:
+    def _move(self, axis: int, amount: Number | Tensor) -> None:
         t = self.t.clone()
         t[:, axis, 0] = t[:, axis, 0] - torch.as_tensor(amount).to(t).reshape(-1)
         self.t = t
@@ -446,7 +447,7 @@ def _rigid(rotation: Tensor, t: Tensor) -> Tensor:
     return torch.cat([top, last], dim=1)
 
 
-def _plane_rotation(angle: float | Tensor, i: int, j: int, like: Tensor) -> Tensor:
+def _plane_rotation(angle: Number | Tensor, i: int, j: int, like: Tensor) -> Tensor:
     """(C, 4, 4): cosines at (i, i) and (j, j), the sine at (i, j), its negative at (j, i)."""
     if not isinstance(angle, Tensor):
         angle = torch.tensor(math.fmod(float(angle), math.tau))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 Self = TypeVar("Self", bound="CameraIntrinsics")
+Number = float | int
 
 
 def up_to_homogeneous(vectors: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ class CameraIntrinsics(ABC):
 
     _registry: ClassVar[dict[str, type[CameraIntrinsics]]] = {}
 
-    def __init__(self, width: int, height: int, params: Tensor, near: float, far: float) -> None:
+    def __init__(self, width: int, height: int, params: Tensor, near: Number, far: Number) -> None:
         self._width = _size(width)
         self._height = _size(height)
         self.params = params
@@ -79,7 +80,7 @@ class CameraIntrinsics(ABC):
         """NDC's z of distances along the axis."""
 
     @abstractmethod
-    def zoom(self, amount: float) -> None:
+    def zoom(self, amount: Number) -> None:
         """Show less of the scene, larger; more of it where the amount is negative."""
 
     # --- as records
@@ -138,7 +139,7 @@ class CameraIntrinsics(ABC):
         return self._width  # type: ignore[return-value]
 
     @width.setter
-    def width(self, value: float) -> None:
+    def width(self, value: Number) -> None:
         self._width = _size(value)
 
     @property
@@ -147,42 +148,42 @@ class CameraIntrinsics(ABC):
         return self._height  # type: ignore[return-value]
 
     @height.setter
-    def height(self, value: float) -> None:
+    def height(self, value: Number) -> None:
         self._height = _size(value)
 
     @property
-    def near(self) -> float:
+    def near(self) -> Number:
         """Distance of the near plane."""
         return self._near
 
     @near.setter
-    def near(self, value: float) -> None:
+    def near(self, value: Number) -> None:
         self._near = value
 
     @property
-    def far(self) -> float:
+    def far(self) -> Number:
         """Distance of the far plane."""
         return self._far
 
     @far.setter
-    def far(self, value: float) -> None:
+    def far(self, value: Number) -> None:
         self._far = value
 
     @property
-    def ndc_min(self) -> float:
+    def ndc_min(self) -> Number:
         """NDC's z at the near plane."""
         return self._ndc_min
 
     @property
-    def ndc_max(self) -> float:
+    def ndc_max(self) -> Number:
         """NDC's z at the far plane."""
         return self._ndc_max
 
-    def set_ndc_range(self, ndc_min: float, ndc_max: float) -> None:
+    def set_ndc_range(self, ndc_min: Number, ndc_max: Number) -> None:
         """Set NDC's z at the near and at the far plane."""
         self._ndc_min, self._ndc_max = float(ndc_min), float(ndc_max)
 
-    def aspect_ratio(self) -> float:
+    def aspect_ratio(self) -> Number:
         """Width by height."""
         return self.width / self.height
 
@@ -312,7 +313,7 @@ def _allclose(
 
 
 def columns(
-    values: Sequence[float | Tensor | Sequence[float]],
+    values: Sequence[Number | Tensor | Sequence[Number]],
     num_cameras: int,
     device: torch.device | str | None,
     dtype: torch.dtype | None,
@@ -330,6 +331,12 @@ def columns(
     return torch.stack([tensor.expand(count) for tensor in flat], dim=-1)
 
 
+def arguments(in_dict: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a constructor from `as_dict`: lists as tensors, without the class's name."""
+    given = {key: value for key, value in in_dict.items() if key != "classname"}
+    return {key: torch.tensor(value) if isinstance(value, list) else value for key, value in given.items()}
+
+
 def apply_matrix(matrix: Tensor, vectors: Tensor) -> Tensor:
     """`matrix @ vector` (C, B, 4), or (B, 4) of one camera and (B, D) vectors, D being 3 or 4."""
     if vectors.shape[-1] == 3:
@@ -338,11 +345,11 @@ def apply_matrix(matrix: Tensor, vectors: Tensor) -> Tensor:
     return out.squeeze(0) if vectors.ndim == 2 and len(matrix) == 1 else out
 
 
-def depth_terms(near: float, far: float, ndc_min: float, ndc_max: float) -> tuple[float, float]:
+def depth_terms(near: Number, far: Number, ndc_min: Number, ndc_max: Number) -> tuple[float, float]:
     """V and U of a perspective matrix's third row (0, 0, V, U)."""
     U = (ndc_min - ndc_max) * near * far / (far - near)
     return U / near - ndc_min, U
 
 
-def _size(value: float) -> float:
+def _size(value: Number) -> Number:
     return int(value) if float(value).is_integer() else float(value)

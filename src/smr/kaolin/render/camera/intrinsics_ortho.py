@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .intrinsics import CameraIntrinsics, apply_matrix, columns, down_from_homogeneous
+from .intrinsics import CameraIntrinsics, Number, apply_matrix, arguments, columns, down_from_homogeneous
 
 __all__ = ["OrthoParamsDefEnum", "OrthographicIntrinsics"]
 
@@ -28,7 +28,7 @@ class OrthographicIntrinsics(CameraIntrinsics):
     DEFAULT_FAR = 1e2
 
     def __init__(
-        self, width: int, height: int, params: Tensor, near: float = DEFAULT_NEAR, far: float = DEFAULT_FAR
+        self, width: int, height: int, params: Tensor, near: Number = DEFAULT_NEAR, far: Number = DEFAULT_FAR
     ) -> None:
         super().__init__(width, height, params, near, far)
 
@@ -52,9 +52,9 @@ class OrthographicIntrinsics(CameraIntrinsics):
         cls,
         width: int,
         height: int,
-        fov_distance: float | Tensor = 1.0,
-        near: float = DEFAULT_NEAR,
-        far: float = DEFAULT_FAR,
+        fov_distance: Number | Tensor = 1.0,
+        near: Number = DEFAULT_NEAR,
+        far: Number = DEFAULT_FAR,
         num_cameras: int = 1,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -65,16 +65,16 @@ class OrthographicIntrinsics(CameraIntrinsics):
     @classmethod
     def from_dict(cls, in_dict: Mapping[str, Any]) -> OrthographicIntrinsics:
         """The lenses of `as_dict`."""
-        return cls.from_frustum(**{key: value for key, value in in_dict.items() if key != "classname"})
+        return cls.from_frustum(**arguments(in_dict))
 
     def orthographic_matrix(
         self,
-        left: float | Tensor,
-        right: float | Tensor,
-        bottom: float | Tensor,
-        top: float | Tensor,
-        near: float,
-        far: float,
+        left: Number | Tensor,
+        right: Number | Tensor,
+        bottom: Number | Tensor,
+        top: Number | Tensor,
+        near: Number,
+        far: Number,
     ) -> Tensor:
         """NDC from camera, (C, 4, 4), of a box."""
         left, right, bottom, top = (
@@ -110,7 +110,7 @@ class OrthographicIntrinsics(CameraIntrinsics):
         return self.params[:, OrthoParamsDefEnum.fov_distance.value :][:, :1]
 
     @fov_distance.setter
-    def fov_distance(self, value: float | Tensor) -> None:
+    def fov_distance(self, value: Number | Tensor) -> None:
         column = torch.as_tensor(value).to(self.params).reshape(-1, 1).expand(len(self), 1)
         if self.params.requires_grad and self.params.is_leaf:
             with torch.no_grad():
@@ -118,6 +118,6 @@ class OrthographicIntrinsics(CameraIntrinsics):
         else:
             self.params = column.clone()
 
-    def zoom(self, amount: float) -> None:
+    def zoom(self, amount: Number) -> None:
         """Take `amount` off `fov_distance`."""
         self.fov_distance = (self.fov_distance - amount).clamp_min(1e-6)

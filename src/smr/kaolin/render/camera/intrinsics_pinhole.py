@@ -10,7 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .intrinsics import CameraFOV, CameraIntrinsics, apply_matrix, columns, depth_terms, down_from_homogeneous
+from .intrinsics import (
+    CameraFOV,
+    CameraIntrinsics,
+    Number,
+    apply_matrix,
+    arguments,
+    columns,
+    depth_terms,
+    down_from_homogeneous,
+)
 
 __all__ = ["PinholeIntrinsics", "PinholeParamsDefEnum"]
 
@@ -35,7 +44,7 @@ class PinholeIntrinsics(CameraIntrinsics):
     DEFAULT_FAR = 1e2
 
     def __init__(
-        self, width: int, height: int, params: Tensor, near: float = DEFAULT_NEAR, far: float = DEFAULT_FAR
+        self, width: int, height: int, params: Tensor, near: Number = DEFAULT_NEAR, far: Number = DEFAULT_FAR
     ) -> None:
         super().__init__(width, height, params, near, far)
 
@@ -59,12 +68,12 @@ class PinholeIntrinsics(CameraIntrinsics):
         cls,
         width: int,
         height: int,
-        focal_x: float | Tensor,
-        focal_y: float | Tensor | None = None,
-        x0: float | Tensor | None = None,
-        y0: float | Tensor | None = None,
-        near: float = DEFAULT_NEAR,
-        far: float = DEFAULT_FAR,
+        focal_x: Number | Tensor,
+        focal_y: Number | Tensor | None = None,
+        x0: Number | Tensor | None = None,
+        y0: Number | Tensor | None = None,
+        near: Number = DEFAULT_NEAR,
+        far: Number = DEFAULT_FAR,
         num_cameras: int = 1,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -79,12 +88,12 @@ class PinholeIntrinsics(CameraIntrinsics):
         cls,
         width: int,
         height: int,
-        fov: float | Tensor,
+        fov: Number | Tensor,
         fov_direction: CameraFOV = CameraFOV.VERTICAL,
-        x0: float | Tensor = 0.0,
-        y0: float | Tensor = 0.0,
-        near: float = DEFAULT_NEAR,
-        far: float = DEFAULT_FAR,
+        x0: Number | Tensor = 0.0,
+        y0: Number | Tensor = 0.0,
+        near: Number = DEFAULT_NEAR,
+        far: Number = DEFAULT_FAR,
         num_cameras: int = 1,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -108,7 +117,7 @@ class PinholeIntrinsics(CameraIntrinsics):
     @classmethod
     def from_dict(cls, in_dict: Mapping[str, Any]) -> PinholeIntrinsics:
         """The lenses of `as_dict`."""
-        return cls.from_focal(**{key: value for key, value in in_dict.items() if key != "classname"})
+        return cls.from_focal(**arguments(in_dict))
 
     # --- matrices
 
@@ -124,7 +133,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         ]  # fmt: skip
         return torch.stack(entries, -1).reshape(-1, 4, 4)
 
-    def ndc_matrix(self, left: float, right: float, bottom: float, top: float, near: float, far: float) -> Tensor:
+    def ndc_matrix(self, left: Number, right: Number, bottom: Number, top: Number, near: Number, far: Number) -> Tensor:
         """NDC from what `perspective_matrix` gives, (C, 4, 4), of a frustum through a rectangle of pixels."""
         V, U = depth_terms(near, far, self.ndc_min, self.ndc_max)
         matrix = self.params.new_tensor(
@@ -160,7 +169,7 @@ class PinholeIntrinsics(CameraIntrinsics):
     def _get(self, kind: PinholeParamsDefEnum) -> Tensor:
         return self.params[:, kind.value]
 
-    def _set(self, kind: PinholeParamsDefEnum, value: float | Tensor) -> None:
+    def _set(self, kind: PinholeParamsDefEnum, value: Number | Tensor) -> None:
         column = torch.as_tensor(value).to(self.params).reshape(-1).expand(len(self))
         if self.params.requires_grad and self.params.is_leaf:
             with torch.no_grad():
@@ -176,7 +185,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self._get(PinholeParamsDefEnum.x0)
 
     @x0.setter
-    def x0(self, value: float | Tensor) -> None:
+    def x0(self, value: Number | Tensor) -> None:
         self._set(PinholeParamsDefEnum.x0, value)
 
     @property
@@ -185,7 +194,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self._get(PinholeParamsDefEnum.y0)
 
     @y0.setter
-    def y0(self, value: float | Tensor) -> None:
+    def y0(self, value: Number | Tensor) -> None:
         self._set(PinholeParamsDefEnum.y0, value)
 
     @property
@@ -204,7 +213,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self._get(PinholeParamsDefEnum.focal_x)
 
     @focal_x.setter
-    def focal_x(self, value: float | Tensor) -> None:
+    def focal_x(self, value: Number | Tensor) -> None:
         self._set(PinholeParamsDefEnum.focal_x, value)
 
     @property
@@ -213,7 +222,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self._get(PinholeParamsDefEnum.focal_y)
 
     @focal_y.setter
-    def focal_y(self, value: float | Tensor) -> None:
+    def focal_y(self, value: Number | Tensor) -> None:
         self._set(PinholeParamsDefEnum.focal_y, value)
 
     @property
@@ -222,7 +231,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return super().width
 
     @width.setter
-    def width(self, value: float) -> None:
+    def width(self, value: Number) -> None:
         ratio = value / self.width
         self.focal_x, self.x0 = self.focal_x * ratio, self.x0 * ratio
         CameraIntrinsics.width.fset(self, value)  # type: ignore[attr-defined]
@@ -233,7 +242,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return super().height
 
     @height.setter
-    def height(self, value: float) -> None:
+    def height(self, value: Number) -> None:
         ratio = value / self.height
         self.focal_y, self.y0 = self.focal_y * ratio, self.y0 * ratio
         CameraIntrinsics.height.fset(self, value)  # type: ignore[attr-defined]
@@ -259,7 +268,7 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self.fov(CameraFOV.HORIZONTAL)
 
     @fov_x.setter
-    def fov_x(self, value: float | Tensor) -> None:
+    def fov_x(self, value: Number | Tensor) -> None:
         half = torch.deg2rad(torch.as_tensor(value).to(self.params)) / 2
         self.focal_x = self.width / 2 / half.tan()
 
@@ -269,11 +278,11 @@ class PinholeIntrinsics(CameraIntrinsics):
         return self.fov(CameraFOV.VERTICAL)
 
     @fov_y.setter
-    def fov_y(self, value: float | Tensor) -> None:
+    def fov_y(self, value: Number | Tensor) -> None:
         half = torch.deg2rad(torch.as_tensor(value).to(self.params)) / 2
         self.focal_y = self.height / 2 / half.tan()
 
-    def zoom(self, amount: float) -> None:
+    def zoom(self, amount: Number) -> None:
         """Take `amount` degrees off the vertical field of view; the shape of pixels stays."""
         ratio = self.focal_x / self.focal_y
         # a field of view stays between 0 and 180 degrees, however far one turns the wheel

@@ -61,7 +61,9 @@ def perspective_camera(points: Tensor, camera_proj: Tensor) -> Tensor:
     return projected[..., :2] / projected[..., 2:]
 
 
-def generate_perspective_projection(fovyangle: float, ratio: float = 1.0, dtype: torch.dtype = torch.float) -> Tensor:
+def generate_perspective_projection(
+    fovyangle: float | int, ratio: float | int = 1.0, dtype: torch.dtype = torch.float
+) -> Tensor:
     """What points in the camera frame are multiplied with before x and y are divided by z, (3, 1).
 
     Args:
