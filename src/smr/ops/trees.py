@@ -2,7 +2,8 @@
 
 Items are sorted along a Hilbert curve and halved until a leaf holds a few; the tree is complete, so that a node's
 children are 2 n and 2 n + 1 (the root is 1) and nothing but boxes is stored. A batch has one tree a cloud, all of one
-shape, in one array. Building sorts once and reads each item once: O(N log N) time, 40 to 60 bytes an item.
+shape, in one array. Building sorts once and reads each item once: O(N log N) time, about 60 bytes a
+point and 110 a triangle.
 """
 
 # ruff: noqa: UP018
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import no_type_check
 
+import numpy as np
 import torch
 import warp as wp
 
@@ -26,16 +28,18 @@ _BITS = 20
 class Forest:
     """One tree for each of B clouds of N items."""
 
+    items: torch.Tensor
+    """float64 (B, N, corners, 3), the points or triangles themselves, along the curve."""
     order: torch.Tensor
-    """int32 (B, N), items of a cloud along the curve."""
+    """int32 (B, N), their numbers before they were sorted."""
     boxes: torch.Tensor
     """float32 (B * 2 * leaves, 2, 3), lowest and highest corner of each node, relative to `origin`."""
     origin: torch.Tensor
-    """float64 (B, 3), what boxes are relative to; 0 where the items are float32."""
+    """float64 (B, 3), what boxes are relative to; 0 where the items came in float32."""
     frame: torch.Tensor
     """float64 (B, 4), corner and side of the cube that the curve fills."""
-    leaves: int
-    """Leaves of a tree, a power of two."""
+    depth: int
+    """Levels below the root; a tree has 2^depth leaves."""
 
     @property
     def count(self) -> int:
@@ -43,44 +47,45 @@ class Forest:
         return self.order.shape[1]
 
     def as_inputs(self) -> list[wp.array | int]:
-        """What a kernel needs to walk: order, boxes, origin, items and leaves of a tree."""
+        """What a kernel needs to walk: items, their numbers, boxes, origin, items and levels of a tree."""
         return [
+            as_warp(self.items.reshape(-1, self.items.shape[2], 3), wp.vec3d),
             as_warp(self.order.reshape(-1)),
             as_warp(self.boxes, wp.vec3),
             as_warp(self.origin, wp.vec3d),
             self.count,
-            self.leaves,
+            self.depth,
         ]
 
 
-def plant(low: torch.Tensor, high: torch.Tensor, *, leaf_size: int) -> Forest:
-    """Build trees over boxes, each given by its two corners, (B, N, 3) with N at least 1.
+def plant(items: torch.Tensor, *, leaf_size: int) -> Forest:
+    """Build trees over points (B, N, 1, 3) or triangles (B, N, 3, 3), N at least 1.
 
     Boxes are kept in float32, rounded outwards. float32 items keep their own values, so that bounds are exact;
     float64 items are taken relative to the middle of their cloud first.
     """
-    clouds, count = low.shape[:2]
-    first, last = low.amin(dim=1).double(), high.amax(dim=1).double()
-    origin = torch.zeros_like(first) if low.dtype == torch.float32 else (0.5 * (first + last)).float().double()
-    side = (last - first).amax(dim=1, keepdim=True)
-    frame = torch.cat([first, side], dim=1)
-    leaves = 1
-    while leaves * leaf_size < count:
-        leaves *= 2
-    exact = low.double(), high.double()
-    middle = exact[0] if low is high else 0.5 * (exact[0] + exact[1])
-    order = _along_curve(middle, frame)
-    boxes = torch.empty(clouds * 2 * leaves, 2, 3, dtype=torch.float32, device=low.device)
-    corners = [as_warp(part.reshape(-1, 3), wp.vec3d) for part in exact]
-    inputs = [*corners, as_warp(order.reshape(-1)), as_warp(origin, wp.vec3d), count, leaves]
+    items = items.detach()
+    clouds, count, corners = items.shape[:3]
+    low, high = torch.aminmax(items.reshape(clouds, count * corners, 3), dim=1)
+    low, high = low.double(), high.double()
+    origin = torch.zeros_like(low) if items.dtype == torch.float32 else (0.5 * (low + high)).float().double()
+    frame = torch.cat([low, (high - low).amax(dim=1, keepdim=True)], dim=1)
+    depth = max(0, -(-count // leaf_size) - 1).bit_length()
+    exact = items.double()
+    order = _along_curve(exact[:, :, 0] if corners == 1 else exact.mean(dim=2), frame)
+    rows = order.long() + count * torch.arange(clouds, device=items.device)[:, None]
+    along = exact.reshape(clouds * count, corners * 3).index_select(0, rows.reshape(-1))
+    along = along.reshape(clouds, count, corners, 3)
+    boxes = torch.empty(clouds * 2 << depth, 2, 3, dtype=torch.float32, device=items.device)
+    inputs = [as_warp(along.reshape(-1, corners, 3), wp.vec3d), as_warp(origin, wp.vec3d), count, depth]
     out = [as_warp(boxes, wp.vec3)]
-    launch(_bound_leaves, clouds * leaves, inputs, outputs=out, like=low)
-    width = leaves
-    while width > 1:  # three levels a launch
-        rise = min(3, width.bit_length() - 1)
-        width >>= rise
-        launch(_bound_nodes, clouds * width, [width, rise, leaves], outputs=out, like=low)
-    return Forest(order, boxes, origin, frame, leaves)
+    launch(_bound_leaves, clouds << depth, inputs, outputs=out, like=items)
+    level = depth
+    while level > 0:  # three levels a launch
+        rise = min(3, level)
+        level -= rise
+        launch(_bound_nodes, clouds << level, [level, rise, depth], outputs=out, like=items)
+    return Forest(along, order, boxes, origin, frame, depth)
 
 
 def curve_order(points: torch.Tensor, forest: Forest) -> torch.Tensor:
@@ -91,10 +96,19 @@ def curve_order(points: torch.Tensor, forest: Forest) -> torch.Tensor:
     return _along_curve(points, forest.frame)
 
 
+def curve_through(points: torch.Tensor) -> torch.Tensor:
+    """Order of points (B, N, 3) along a curve through their own boxes: int32 (B, N)."""
+    low, high = torch.aminmax(points, dim=1)
+    frame = torch.cat([low, (high - low).amax(dim=1, keepdim=True)], dim=1).double()
+    return _along_curve(points.double(), frame)
+
+
 def _along_curve(points: torch.Tensor, frame: torch.Tensor) -> torch.Tensor:
     codes = torch.empty(points.shape[:2], dtype=torch.int64, device=points.device)
     inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(frame, wp.vec4d), points.shape[1]]
     launch(_hilbert, codes.numel(), inputs, outputs=[as_warp(codes.reshape(-1))], like=points)
+    if codes.device.type == "cpu":  # NumPy sorts several times as fast as torch here
+        return torch.from_numpy(codes.numpy().argsort(axis=1, kind="stable").astype(np.int32))
     return torch.sort(codes, dim=1, stable=True).indices.int()
 
 
@@ -137,41 +151,35 @@ def _hilbert(
     x = _cell((p[0] - cube[0]) * scale)
     y = _cell((p[1] - cube[1]) * scale)
     z = _cell((p[2] - cube[2]) * scale)
-    bit = wp.int64(1 << (_BITS - 1))
-    none = wp.int64(0)
-    while bit > wp.int64(1):
-        below = bit - wp.int64(1)
-        if x & bit != none:
-            x = x ^ below
-        if y & bit != none:
-            x = x ^ below
-        else:
-            t = (x ^ y) & below
-            x = x ^ t
-            y = y ^ t
-        if z & bit != none:
-            x = x ^ below
-        else:
-            t = (x ^ z) & below
-            x = x ^ t
-            z = z ^ t
-        bit = bit >> wp.int64(1)
+    one = wp.int64(1)
+    level = wp.int64(_BITS - 1)
+    while level > wp.int64(0):  # without branches, which would be guessed wrong half of the time
+        below = (one << level) - one
+        x = x ^ (below & -((x >> level) & one))
+        mask = -((y >> level) & one)
+        t = (x ^ y) & below & ~mask
+        x = x ^ t ^ (below & mask)
+        y = y ^ t
+        mask = -((z >> level) & one)
+        t = (x ^ z) & below & ~mask
+        x = x ^ t ^ (below & mask)
+        z = z ^ t
+        level = level - one
     y = y ^ x
     z = z ^ y
     flip = wp.int64(0)
-    bit = wp.int64(1 << (_BITS - 1))
-    while bit > wp.int64(1):
-        if z & bit != none:
-            flip = flip ^ (bit - wp.int64(1))
-        bit = bit >> wp.int64(1)
+    level = wp.int64(_BITS - 1)
+    while level > wp.int64(0):
+        flip = flip ^ (((one << level) - one) & -((z >> level) & one))
+        level = level - one
     codes[i] = (_spread(x ^ flip) << wp.int64(2)) | (_spread(y ^ flip) << wp.int64(1)) | _spread(z ^ flip)
 
 
 @wp.func
 @no_type_check
-def leaf_start(leaf: int, count: int, leaves: int):
-    """Place in the order where a leaf's items begin."""
-    return int(wp.int64(leaf) * wp.int64(count) / wp.int64(leaves))
+def leaf_start(leaf: int, count: int, depth: int):
+    """Place along the curve where a leaf's items begin."""
+    return int((wp.int64(leaf) * wp.int64(count)) >> wp.int64(depth))
 
 
 @wp.func
@@ -188,32 +196,29 @@ def _below(value: wp.float64):
 @no_type_check
 def _bound_leaves(
     base: int,
-    low: wp.array(dtype=wp.vec3d),
-    high: wp.array(dtype=wp.vec3d),
-    order: wp.array(dtype=int),
+    items: wp.array2d(dtype=wp.vec3d),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     boxes: wp.array2d(dtype=wp.vec3),
 ):
     i = base + wp.tid()
-    cloud = i / leaves
-    leaf = i - cloud * leaves
-    start = leaf_start(leaf, count, leaves)
-    stop = leaf_start(leaf + 1, count, leaves)
-    first = cloud * count
-    a = wp.vec3d(wp.float64(1.0e300))
-    b = wp.vec3d(wp.float64(-1.0e300))
+    cloud = i >> depth
+    leaf = i - (cloud << depth)
+    start = cloud * count + leaf_start(leaf, count, depth)
+    stop = cloud * count + leaf_start(leaf + 1, count, depth)
+    low = wp.vec3d(wp.float64(1.0e300))
+    high = wp.vec3d(wp.float64(-1.0e300))
     for k in range(start, stop):
-        item = first + order[first + k]
-        a = wp.min(a, low[item])
-        b = wp.max(b, high[item])
-    node = cloud * 2 * leaves + leaves + leaf
+        for corner in range(items.shape[1]):
+            low = wp.min(low, items[k, corner])
+            high = wp.max(high, items[k, corner])
+    node = (cloud << (depth + 1)) + (1 << depth) + leaf
     if stop > start:
-        a = a - origin[cloud]
-        b = origin[cloud] - b
-        boxes[node, 0] = wp.vec3(_below(a[0]), _below(a[1]), _below(a[2]))
-        boxes[node, 1] = -wp.vec3(_below(b[0]), _below(b[1]), _below(b[2]))
+        low = low - origin[cloud]
+        high = origin[cloud] - high
+        boxes[node, 0] = wp.vec3(_below(low[0]), _below(low[1]), _below(low[2]))
+        boxes[node, 1] = -wp.vec3(_below(high[0]), _below(high[1]), _below(high[2]))
     else:
         boxes[node, 0] = wp.vec3(float(1.0e38))
         boxes[node, 1] = wp.vec3(float(-1.0e38))
@@ -221,20 +226,20 @@ def _bound_leaves(
 
 @wp.kernel(enable_backward=False)
 @no_type_check
-def _bound_nodes(base: int, width: int, rise: int, leaves: int, boxes: wp.array2d(dtype=wp.vec3)):
-    """Boxes of all nodes up to `rise` levels above the known ones, under one node of the level of `width` nodes."""
+def _bound_nodes(base: int, level: int, rise: int, depth: int, boxes: wp.array2d(dtype=wp.vec3)):
+    """Boxes of the `rise` levels above the known ones, under and with one node of that level."""
     i = base + wp.tid()
-    cloud = i / width
-    root = cloud * 2 * leaves
-    top = width + i - cloud * width
-    level = rise - 1
-    while level >= 0:
-        for k in range(1 << level):
-            node = (top << level) + k
+    cloud = i >> level
+    root = cloud << (depth + 1)
+    top = (1 << level) + i - (cloud << level)
+    step = rise - 1
+    while step >= 0:
+        for k in range(1 << step):
+            node = (top << step) + k
             child = root + 2 * node
             boxes[root + node, 0] = wp.min(boxes[child, 0], boxes[child + 1, 0])
             boxes[root + node, 1] = wp.max(boxes[child, 1], boxes[child + 1, 1])
-        level -= 1
+        step -= 1
 
 
 @wp.func

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, no_type_check
 
 import torch
@@ -69,7 +68,7 @@ def point_to_mesh_distance(points: torch.Tensor, vertices: torch.Tensor, faces: 
 
 
 def point_to_triangle_distance(
-    points: torch.Tensor, triangles: torch.Tensor, *, checked: bool = False, surface: SurfaceForest | None = None
+    points: torch.Tensor, triangles: torch.Tensor, *, checked: bool = False, surface: Forest | None = None
 ) -> SurfaceDistances:
     """Squared distance of each point to the nearest of loose triangles; see `point_to_mesh_distance`.
 
@@ -133,20 +132,9 @@ def corner_types(weights: torch.Tensor) -> torch.Tensor:
     return table[code]
 
 
-@dataclass(frozen=True)
-class SurfaceForest:
-    """Triangles with a tree over them, for many calls."""
-
-    corners: torch.Tensor
-    """float64 (B, F, 3, 3)."""
-    forest: Forest
-
-
-def plant_triangles(triangles: torch.Tensor) -> SurfaceForest:
-    """Trees over (B, F, 3, 3)."""
-    triangles = triangles.detach()
-    forest = plant(triangles.amin(dim=-2), triangles.amax(dim=-2), leaf_size=_LEAF)
-    return SurfaceForest(triangles.double().contiguous(), forest)
+def plant_triangles(triangles: torch.Tensor) -> Forest:
+    """Trees over (B, F, 3, 3), for many calls."""
+    return plant(triangles, leaf_size=_LEAF)
 
 
 class _Closest(torch.autograd.Function):
@@ -154,7 +142,7 @@ class _Closest(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, points: torch.Tensor, triangles: torch.Tensor, surface: SurfaceForest | None
+        ctx: Any, points: torch.Tensor, triangles: torch.Tensor, surface: Forest | None
     ) -> tuple[torch.Tensor, ...]:
         find = find_closest if use_warp() else compare_all
         offset, faces, weights = find(points, triangles, surface)
@@ -180,7 +168,7 @@ class _Closest(torch.autograd.Function):
 
 
 def find_closest(
-    points: torch.Tensor, triangles: torch.Tensor | None, surface: SurfaceForest | None = None
+    points: torch.Tensor, triangles: torch.Tensor | None, surface: Forest | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """From the closest point of the surface to each of (B, N, 3); its face, int32; its weights. float64, unchecked."""
     if surface is None:
@@ -191,20 +179,13 @@ def find_closest(
     faces = torch.empty(p.shape[:2], dtype=torch.int32, device=p.device)
     weights = torch.empty_like(p)
     if p.numel():
-        order = curve_order(p, surface.forest)
-        inputs = [
-            as_warp(p.reshape(-1, 3), wp.vec3d),
-            as_warp(surface.corners.reshape(-1, 3, 3), wp.vec3d),
-            as_warp(order.reshape(-1)),
-            p.shape[1],
-            *surface.forest.as_inputs(),
-        ]
+        inputs = [as_warp(p.reshape(-1, 3), wp.vec3d), as_warp(curve_order(p, surface).reshape(-1)), p.shape[1]]
         outputs = [
             as_warp(offset.reshape(-1, 3), wp.vec3d),
             as_warp(faces.reshape(-1)),
             as_warp(weights.reshape(-1, 3), wp.vec3d),
         ]
-        launch(_find_closest, faces.numel(), inputs, outputs=outputs, like=p)
+        launch(_find_closest, faces.numel(), [*inputs, *surface.as_inputs()], outputs=outputs, like=p)
     return offset, faces, weights
 
 
@@ -213,14 +194,14 @@ def find_closest(
 def _find_closest(
     base: int,
     points: wp.array(dtype=wp.vec3d),
-    triangles: wp.array2d(dtype=wp.vec3d),
     point_order: wp.array(dtype=int),
     point_count: int,
+    triangles: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     offsets: wp.array(dtype=wp.vec3d),
     faces: wp.array(dtype=int),
     weights: wp.array(dtype=wp.vec3d),
@@ -230,6 +211,7 @@ def _find_closest(
     item = cloud * point_count + point_order[i]
     p = points[item]
     local = p - origin[cloud]
+    leaves = 1 << depth
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
@@ -241,17 +223,16 @@ def _find_closest(
     while node > 0:
         if node >= leaves:
             leaf = node - leaves
-            for k in range(leaf_start(leaf, count, leaves), leaf_start(leaf + 1, count, leaves)):
-                face = order[first + k]
-                a = triangles[first + face, 0]
-                b = triangles[first + face, 1]
-                c = triangles[first + face, 2]
+            for k in range(first + leaf_start(leaf, count, depth), first + leaf_start(leaf + 1, count, depth)):
+                a = triangles[k, 0]
+                b = triangles[k, 1]
+                c = triangles[k, 2]
                 weight = _closest_weights(p, a, b, c)
                 offset = weight[0] * (p - a) + weight[1] * (p - b) + weight[2] * (p - c)
                 distance = wp.dot(offset, offset)
-                if distance < best or (distance == best and face < best_face):
+                if distance < best or (distance == best and order[k] < best_face):
                     best = distance
-                    best_face = face
+                    best_face = order[k]
                     best_offset = offset
                     best_weight = weight
         else:
@@ -274,7 +255,7 @@ def _find_closest(
 
 
 def compare_all(
-    points: torch.Tensor, triangles: torch.Tensor, surface: SurfaceForest | None = None
+    points: torch.Tensor, triangles: torch.Tensor, surface: Forest | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The plain way: every point with every triangle."""
     p, corners = points.detach().double(), triangles.detach().double()

@@ -15,9 +15,8 @@ import warp as wp
 from ...mesh.winding import winding_number as winding_number_by_tree
 from ...records import Mesh
 from ..tensors import as_warp, launch, use_warp
-from ..trees import curve_order, leaf_start, next_pending
+from ..trees import Forest, curve_order, leaf_start, next_pending
 from .distance import (
-    SurfaceForest,
     check_mesh,
     check_points,
     plant_triangles,
@@ -132,7 +131,7 @@ def inside_by(
     vertices: torch.Tensor,
     faces: torch.Tensor,
     points: torch.Tensor,
-    surface: SurfaceForest | None = None,
+    surface: Forest | None = None,
 ) -> torch.Tensor:
     """`is_inside` for checked batches, with the tree where it is there already."""
     if rule == "even-odd":
@@ -152,7 +151,7 @@ def _winding(
     vertices: torch.Tensor,
     faces: torch.Tensor,
     points: torch.Tensor,
-    surface: SurfaceForest | None = None,
+    surface: Forest | None = None,
     boundary: Boundary | None = None,
 ) -> torch.Tensor:
     vertices, points = vertices.detach(), points.detach()
@@ -218,7 +217,7 @@ def find_boundary(vertices: torch.Tensor, faces: torch.Tensor) -> Boundary:
 
 
 def _cross(
-    vertices: torch.Tensor, faces: torch.Tensor, points: torch.Tensor, surface: SurfaceForest | None = None
+    vertices: torch.Tensor, faces: torch.Tensor, points: torch.Tensor, surface: Forest | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Signed and plain number of faces that a ray from each point meets, int32 (B, N)."""
     points = points.detach().double()
@@ -228,14 +227,8 @@ def _cross(
     signed = torch.empty(points.shape[:2], dtype=torch.int32, device=points.device)
     plain = torch.empty_like(signed)
     if points.numel():
-        order = curve_order(points, surface.forest)
-        inputs = [
-            as_warp(points.reshape(-1, 3), wp.vec3d),
-            as_warp(surface.corners.reshape(-1, 3, 3), wp.vec3d),
-            as_warp(order.reshape(-1)),
-            points.shape[1],
-            *surface.forest.as_inputs(),
-        ]
+        order = curve_order(points, surface).reshape(-1)
+        inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(order), points.shape[1], *surface.as_inputs()]
         outputs = [as_warp(signed.reshape(-1)), as_warp(plain.reshape(-1))]
         launch(_count_crossings, signed.numel(), inputs, outputs=outputs, like=points)
     return signed, plain
@@ -284,14 +277,14 @@ def _edge(a: wp.vec3d, b: wp.vec3d):
 def _count_crossings(
     base: int,
     points: wp.array(dtype=wp.vec3d),
-    triangles: wp.array2d(dtype=wp.vec3d),
     point_order: wp.array(dtype=int),
     point_count: int,
+    triangles: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     turned: wp.array(dtype=int),
     met: wp.array(dtype=int),
 ):
@@ -301,6 +294,7 @@ def _count_crossings(
     item = cloud * point_count + point_order[i]
     p = points[item]
     local = p - origin[cloud]
+    leaves = 1 << depth
     root = cloud * 2 * leaves
     first = cloud * count
     turns = int(0)
@@ -324,11 +318,10 @@ def _count_crossings(
                 trail = (trail << wp.uint32(1)) | wp.uint32(1)
                 continue
             leaf = node - leaves
-            for k in range(leaf_start(leaf, count, leaves), leaf_start(leaf + 1, count, leaves)):
-                face = first + order[first + k]
-                a = triangles[face, 0] - p
-                b = triangles[face, 1] - p
-                c = triangles[face, 2] - p
+            for k in range(first + leaf_start(leaf, count, depth), first + leaf_start(leaf + 1, count, depth)):
+                a = triangles[k, 0] - p
+                b = triangles[k, 1] - p
+                c = triangles[k, 2] - p
                 around = _edge(a, b) + _edge(b, c) + _edge(c, a)
                 if around != 0:
                     height = wp.dot(wp.cross(b - a, c - a), a) * wp.float64(around)

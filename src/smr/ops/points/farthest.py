@@ -12,7 +12,7 @@ import warp as wp
 
 from ..tensors import as_warp, launch, use_warp
 from ..trees import box_distance, leaf_start, plant
-from .neighbors import check_clouds, take_points
+from .neighbors import check_clouds
 
 _BLOCK = 1024
 """Threads of a GPU that work on a cloud together."""
@@ -83,18 +83,17 @@ def _pick_plainly(places: torch.Tensor, distances: torch.Tensor, first: torch.Te
 def _pick_by_buckets(places: torch.Tensor, distances: torch.Tensor, first: torch.Tensor, count: int) -> torch.Tensor:
     clouds, total = places.shape[:2]
     on_gpu = places.device.type == "cuda"
-    forest = plant(places, places, leaf_size=min(64, max(16, total // 16384)) if on_gpu else 64)
+    forest = plant(places[:, :, None], leaf_size=min(64, max(16, total // 16384)) if on_gpu else 64)
     order = forest.order.long()
     numbers = torch.arange(total, dtype=torch.int32, device=places.device).expand_as(order)
     place_of = torch.empty_like(forest.order).scatter_(1, order, numbers)
-    along = take_points(places, order).double()
     distances = distances.gather(1, order)
-    tops = torch.full((clouds, forest.leaves), torch.inf, dtype=torch.float64, device=places.device)
-    champions = torch.zeros((clouds, forest.leaves), dtype=torch.int32, device=places.device)
+    tops = torch.full((clouds, 1 << forest.depth), torch.inf, dtype=torch.float64, device=places.device)
+    champions = torch.zeros((clouds, 1 << forest.depth), dtype=torch.int32, device=places.device)
     chosen = torch.empty((clouds, count), dtype=torch.int32, device=places.device)
     chosen[:, 0] = first
     block = _BLOCK if on_gpu else 1
-    inputs = [as_warp(along.reshape(-1, 3), wp.vec3d), as_warp(place_of), *forest.as_inputs(), block]
+    inputs = [as_warp(place_of), *forest.as_inputs(), block]
     outputs = [as_warp(distances.reshape(-1)), as_warp(tops), as_warp(champions), as_warp(chosen)]
     launch(_pick, clouds * block, inputs, outputs=outputs, like=places, block_dim=block)
     return chosen.long()
@@ -104,13 +103,13 @@ def _pick_by_buckets(places: torch.Tensor, distances: torch.Tensor, first: torch
 @no_type_check
 def _pick(
     base: int,
-    places: wp.array(dtype=wp.vec3d),
     place_of: wp.array2d(dtype=int),
+    places: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     block: int,
     distances: wp.array(dtype=wp.float64),
     tops: wp.array2d(dtype=wp.float64),
@@ -121,13 +120,14 @@ def _pick(
     i = base + wp.tid()
     cloud = i / block
     lane = i - cloud * block
+    leaves = 1 << depth
     root = cloud * 2 * leaves + leaves
     first = cloud * count
     latest = int(chosen[cloud, 0])
     usable = bool(distances[first + place_of[cloud, latest]] >= wp.float64(0.0))
     for step in range(1, chosen.shape[1]):
         taken = place_of[cloud, latest]
-        p = places[first + taken]
+        p = places[first + taken, 0]
         local = p - origin[cloud]
         best = wp.float64(-4.0)
         best_point = int(2147483647)
@@ -135,8 +135,8 @@ def _pick(
         while leaf < leaves:
             top = tops[cloud, leaf]
             champion = champions[cloud, leaf]
-            start = leaf_start(leaf, count, leaves)
-            stop = leaf_start(leaf + 1, count, leaves)
+            start = leaf_start(leaf, count, depth)
+            stop = leaf_start(leaf + 1, count, depth)
             holds = taken >= start and taken < stop
             if holds or (usable and box_distance(boxes, root + leaf, local) < top):
                 top = wp.float64(-4.0)
@@ -144,7 +144,7 @@ def _pick(
                 for k in range(start, stop):
                     distance = distances[first + k]
                     if usable and distance > wp.float64(0.0):
-                        away = places[first + k] - p
+                        away = places[first + k, 0] - p
                         distance = wp.min(distance, wp.dot(away, away))
                     if k == taken:
                         distance = wp.float64(-2.0)

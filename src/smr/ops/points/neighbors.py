@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from ...arrays import cpu_threads
 from ..segments import group_rows, segment_sum
 from ..tensors import FLOATS, as_warp, check_finite, check_same_device, check_tensor, launch, use_warp
-from ..trees import Forest, box_distance, curve_order, leaf_start, next_pending, plant
+from ..trees import Forest, box_distance, curve_order, curve_through, leaf_start, next_pending, plant
 
 _LEAF = 8
 """Points of a leaf."""
@@ -36,7 +36,7 @@ def nearest_neighbors(points: torch.Tensor, targets: torch.Tensor, k: int | None
     """The nearest targets of each point, by exact distance.
 
     O((N + M) log M) time, about 100 bytes a point. Which of several targets at one distance is found depends on where
-    they lie, not on the device; identical targets give the first of them where they fit into one leaf.
+    they lie and on the kind of device.
 
     Args:
         points: (B, N, 3) or (N, 3), float32 or float64.
@@ -111,7 +111,7 @@ class _TakeRows(torch.autograd.Function):
 
 def plant_points(points: torch.Tensor) -> Forest:
     """A tree over each cloud of (B, N, 3)."""
-    return plant(points.detach(), points.detach(), leaf_size=_LEAF)
+    return plant(points[:, :, None], leaf_size=_LEAF)
 
 
 def find_nearest(
@@ -138,53 +138,55 @@ def find_nearest(
         return compare_all(points.detach(), targets.detach(), k)
     if points.device.type == "cpu" and forest is None:
         return _search_kd_trees(points.detach(), targets.detach(), k)
-    return walk_forest(points, targets, k, forest or plant_points(targets), order)
+    return walk_forest(points, k, forest or plant_points(targets), order)
 
 
 def _search_kd_trees(points: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
-    """Scipy's tree, on all cores: on a CPU two to three times as fast as ours."""
-    found = []
-    for cloud, target in zip(points.numpy(), targets.numpy(), strict=True):
-        found.append(cKDTree(target).query(cloud, list(range(1, k + 1)), workers=cpu_threads())[1])
-    return torch.from_numpy(np.stack(found))
+    """SciPy's tree, on all cores: on a CPU faster than ours, twice so with the points along a curve."""
+    found = np.empty((*points.shape[:2], k), dtype=np.int64)
+    order = curve_through(points).numpy()
+    for b, (cloud, target) in enumerate(zip(points.numpy(), targets.numpy(), strict=True)):
+        nearest = cKDTree(target).query(cloud[order[b]], k, workers=cpu_threads())[1]
+        found[b, order[b]] = nearest.reshape(len(cloud), k)
+    return torch.from_numpy(found)
 
 
-def walk_forest(
-    points: torch.Tensor, targets: torch.Tensor, k: int, forest: Forest, order: torch.Tensor | None = None
-) -> torch.Tensor:
-    """`find_nearest` through a tree of the targets; the tensors are not empty."""
-    clouds, count = points.shape[:2]
-    exact = points.detach().double(), targets.detach().double()
-    order = curve_order(exact[0], forest) if order is None else order
-    found = torch.full((clouds * count, k), -1, dtype=torch.int32, device=points.device)
-    inputs = [as_warp(part.reshape(-1, 3), wp.vec3d) for part in exact]
-    inputs += [as_warp(order.reshape(-1)), count, *forest.as_inputs()]
+def walk_forest(points: torch.Tensor, k: int, forest: Forest, order: torch.Tensor | None = None) -> torch.Tensor:
+    """`find_nearest` through a tree of the targets; there are points."""
+    inputs, count = _queries(points, forest, order)
+    found = torch.full((count, k), -1, dtype=torch.int32, device=points.device)
     if k == 1:
-        launch(_find_one, clouds * count, inputs, outputs=[as_warp(found.reshape(-1))], like=points)
+        launch(_find_one, count, inputs, outputs=[as_warp(found.reshape(-1))], like=points)
     else:
-        distances = torch.full((clouds * count, k), torch.inf, dtype=torch.float64, device=points.device)
-        launch(_find_k, clouds * count, inputs, outputs=[as_warp(distances), as_warp(found)], like=points)
-    return found.reshape(clouds, count, k).long()
+        distances = torch.full((count, k), torch.inf, dtype=torch.float64, device=points.device)
+        launch(_find_k, count, inputs, outputs=[as_warp(distances), as_warp(found)], like=points)
+    return found.reshape(*points.shape[:2], k).long()
 
 
 def count_within(points: torch.Tensor, targets: torch.Tensor, radius: float, most: int) -> torch.Tensor:
     """How many targets (B, M, 3) lie within a radius of each point, counted up to `most`: int64 (B, N); unchecked."""
-    exact = points.detach().double(), targets.detach().double()
     counts = torch.zeros(points.shape[:2], dtype=torch.int32, device=points.device)
     if counts.numel() == 0 or targets.shape[1] == 0:
         return counts.long()
-    if not use_warp():
-        block = max(1, _PAIRS // (targets.shape[1] * len(points)))
-        parts = [
-            ((part[:, :, None] - exact[1][:, None]).square().sum(dim=-1) <= radius**2).sum(dim=-1)
-            for part in exact[0].split(block, dim=1)
-        ]
-        return torch.cat(parts, dim=1).clamp(max=most)
-    forest = plant_points(targets)
-    inputs = [as_warp(part.reshape(-1, 3), wp.vec3d) for part in exact]
-    inputs += [as_warp(curve_order(exact[0], forest).reshape(-1)), points.shape[1], *forest.as_inputs()]
-    launch(_count, counts.numel(), [*inputs, radius**2, most], outputs=[as_warp(counts.reshape(-1))], like=points)
-    return counts.long()
+    if use_warp():
+        inputs, count = _queries(points, plant_points(targets), None)
+        launch(_count, count, [*inputs, radius**2, most], outputs=[as_warp(counts.reshape(-1))], like=points)
+        return counts.long()
+    exact = points.detach().double(), targets.detach().double()
+    block = max(1, _PAIRS // (targets.shape[1] * len(points)))
+    parts = [
+        ((part[:, :, None] - exact[1][:, None]).square().sum(dim=-1) <= radius**2).sum(dim=-1)
+        for part in exact[0].split(block, dim=1)
+    ]
+    return torch.cat(parts, dim=1).clamp(max=most)
+
+
+def _queries(points: torch.Tensor, forest: Forest, order: torch.Tensor | None) -> tuple[list[Any], int]:
+    """What all walks begin with, and the number of points."""
+    exact = points.detach().double()
+    order = curve_order(exact, forest) if order is None else order
+    inputs = [as_warp(exact.reshape(-1, 3), wp.vec3d), as_warp(order.reshape(-1)), points.shape[1]]
+    return [*inputs, *forest.as_inputs()], order.numel()
 
 
 def compare_all(points: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:
@@ -212,14 +214,14 @@ def _squared(a: wp.vec3d, b: wp.vec3d):
 def _find_one(
     base: int,
     points: wp.array(dtype=wp.vec3d),
-    targets: wp.array(dtype=wp.vec3d),
     point_order: wp.array(dtype=int),
     point_count: int,
+    targets: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     found: wp.array(dtype=int),
 ):
     i = base + wp.tid()
@@ -227,6 +229,7 @@ def _find_one(
     item = cloud * point_count + point_order[i]
     p = points[item]
     local = p - origin[cloud]
+    leaves = 1 << depth
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
@@ -236,12 +239,11 @@ def _find_one(
     while node > 0:
         if node >= leaves:
             leaf = node - leaves
-            for k in range(leaf_start(leaf, count, leaves), leaf_start(leaf + 1, count, leaves)):
-                target = order[first + k]
-                distance = _squared(targets[first + target], p)
-                if distance < best or (distance == best and target < best_target):
+            for k in range(first + leaf_start(leaf, count, depth), first + leaf_start(leaf + 1, count, depth)):
+                distance = _squared(targets[k, 0], p)
+                if distance < best:
                     best = distance
-                    best_target = target
+                    best_target = order[k]
         else:
             left = box_distance(boxes, root + 2 * node, local)
             right = box_distance(boxes, root + 2 * node + 1, local)
@@ -264,14 +266,14 @@ def _find_one(
 def _find_k(
     base: int,
     points: wp.array(dtype=wp.vec3d),
-    targets: wp.array(dtype=wp.vec3d),
     point_order: wp.array(dtype=int),
     point_count: int,
+    targets: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     distances: wp.array2d(dtype=wp.float64),
     found: wp.array2d(dtype=int),
 ):
@@ -280,6 +282,7 @@ def _find_k(
     item = cloud * point_count + point_order[i]
     p = points[item]
     local = p - origin[cloud]
+    leaves = 1 << depth
     root = cloud * 2 * leaves
     first = cloud * count
     last = found.shape[1] - 1
@@ -289,9 +292,8 @@ def _find_k(
     while node > 0:
         if node >= leaves:
             leaf = node - leaves
-            for k in range(leaf_start(leaf, count, leaves), leaf_start(leaf + 1, count, leaves)):
-                target = order[first + k]
-                distance = _squared(targets[first + target], p)
+            for k in range(first + leaf_start(leaf, count, depth), first + leaf_start(leaf + 1, count, depth)):
+                distance = _squared(targets[k, 0], p)
                 if distance < worst:
                     place = int(last)
                     while place > 0 and distances[item, wp.max(place - 1, 0)] > distance:
@@ -299,7 +301,7 @@ def _find_k(
                         found[item, place] = found[item, place - 1]
                         place -= 1
                     distances[item, place] = distance
-                    found[item, place] = target
+                    found[item, place] = order[k]
                     worst = distances[item, last]
         else:
             left = box_distance(boxes, root + 2 * node, local)
@@ -322,14 +324,14 @@ def _find_k(
 def _count(
     base: int,
     points: wp.array(dtype=wp.vec3d),
-    targets: wp.array(dtype=wp.vec3d),
     point_order: wp.array(dtype=int),
     point_count: int,
+    targets: wp.array2d(dtype=wp.vec3d),
     order: wp.array(dtype=int),
     boxes: wp.array2d(dtype=wp.vec3),
     origin: wp.array(dtype=wp.vec3d),
     count: int,
-    leaves: int,
+    depth: int,
     reach_sq: wp.float64,
     most: int,
     counts: wp.array(dtype=int),
@@ -339,6 +341,7 @@ def _count(
     item = cloud * point_count + point_order[i]
     p = points[item]
     local = p - origin[cloud]
+    leaves = 1 << depth
     root = cloud * 2 * leaves
     first = cloud * count
     total = int(0)
@@ -351,8 +354,8 @@ def _count(
                 trail = (trail << wp.uint32(1)) | wp.uint32(1)
                 continue
             leaf = node - leaves
-            for k in range(leaf_start(leaf, count, leaves), leaf_start(leaf + 1, count, leaves)):
-                if _squared(targets[first + order[first + k]], p) <= reach_sq:
+            for k in range(first + leaf_start(leaf, count, depth), first + leaf_start(leaf + 1, count, depth)):
+                if _squared(targets[k, 0], p) <= reach_sq:
                     total += 1
         node, trail = next_pending(node, trail)
     counts[item] = wp.min(total, most)
