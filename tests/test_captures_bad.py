@@ -66,12 +66,12 @@ def test_holiday_photos_are_photos_without_poses(tmp_path: Path) -> None:
 
 def test_photos_without_a_focal_length_say_that_it_is_assumed(tmp_path: Path) -> None:
     Image.new("RGB", (120, 80)).save(tmp_path / "a.png")
-    assert "1 photos have no focal length of 35 mm film in EXIF" in said(read_capture(tmp_path))
+    assert "1 of 1 photos do not say their focal length" in said(read_capture(tmp_path))
 
 
 def test_heic_photos(tmp_path: Path) -> None:
     (tmp_path / "IMG_1.HEIC").write_bytes(b"x")
-    with pytest.raises(SmrError, match="HEIC"):
+    with pytest.raises(SmrError, match="no usable frame is left"):
         read_capture(tmp_path)
 
 
@@ -411,7 +411,8 @@ def test_a_video_in_place_of_frames(tmp_path: Path) -> None:
     (tmp_path / "rgb.mp4").write_bytes(b"video")
     with pytest.raises(SmrError, match=r"ffmpeg -noautorotate -i \".*rgb.mp4\" .*rgb/%06d.jpg"):
         read_capture(tmp_path)
-    with pytest.raises(SmrError, match="is a video, and videos are not decoded here"):
+    pytest.importorskip("av")
+    with pytest.raises(SmrError, match="rgb.mp4 cannot be decoded"):
         read_capture(tmp_path / "rgb.mp4")
 
 

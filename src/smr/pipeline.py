@@ -62,9 +62,10 @@ def reconstruct(
     outputs = [Path(path) for path in ([out] if isinstance(out, (str, Path)) else out)]
     check_outputs(outputs)
     device = resolve_device(device)
-    capture = read_capture(Path(source), config.capture)
+    folder = work or outputs[0].with_suffix(".smr")
+    capture = read_capture(Path(source), config.capture, folder=folder, track=track)
 
-    with RunFolder(work or outputs[0].with_suffix(".smr")) as run:
+    with RunFolder(folder) as run:
         capture, poses = from_photos.find_poses(capture, config, run, track=track)
         capture = from_photos.estimate_depths(capture, poses, config, run, device=device, track=track)
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..config import CaptureConfig
 from ..errors import SmrError
+from ..progress import Track, untracked
 from ..records import Capture, Finding
 from . import (
+    calibrated,
     cameras_json,
     colmap,
     icl_nuim,
@@ -27,6 +29,7 @@ from . import (
     stray_scanner,
     transforms_json,
     tum,
+    video,
 )
 from .ahead import decode_ahead, decode_usable
 from .archive import ENDINGS, unpack
@@ -52,9 +55,6 @@ __all__ = [
 ]
 
 
-_VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv")
-
-
 @dataclass(frozen=True)
 class Reader:
     """How one format is recognised and read."""
@@ -76,6 +76,9 @@ READERS = (
     Reader(scanner_app.FORMAT, scanner_app.sees, scanner_app.read),
     Reader(transforms_json.FORMAT, transforms_json.sees, transforms_json.read),
     Reader(colmap.FORMAT, colmap.sees, colmap.read),
+    Reader(calibrated.MIDDLEBURY, calibrated.sees_middlebury, calibrated.read_middlebury),
+    Reader(calibrated.STRECHA, calibrated.sees_strecha, calibrated.read_strecha),
+    Reader(calibrated.BUNDLER, calibrated.sees_bundler, calibrated.read_bundler),
     Reader(icl_nuim.FORMAT, icl_nuim.sees, icl_nuim.read),
     Reader(redwood.FORMAT, redwood.sees, redwood.read),
     Reader(photos.FORMAT, photos.sees, photos.read),
@@ -83,12 +86,20 @@ READERS = (
 """In the order of asking: the first that sees its format reads the folder."""
 
 
-def read_capture(source: Path | str, config: CaptureConfig = CaptureConfig()) -> Capture:  # noqa: B008 (frozen)
+def read_capture(
+    source: Path | str,
+    config: CaptureConfig = CaptureConfig(),  # noqa: B008 (frozen)
+    *,
+    folder: Path | None = None,
+    track: Track = untracked,
+) -> Capture:
     """Find out what a folder holds and list its frames, without decoding pixels.
 
     Args:
         source: The folder of a capture (or one of its files that names the others).
         config: Which frames to use, and what the user says about units and cameras.
+        folder: Where the frames of a video are written; beside it when left out.
+        track: Progress of reading a video.
 
     Returns:
         The frames whose files and poses can be used, in OpenCV camera axes, with what is worth saying as findings.
@@ -96,7 +107,24 @@ def read_capture(source: Path | str, config: CaptureConfig = CaptureConfig()) ->
     Raises:
         SmrError: There is no capture that is known here, or nothing usable in it.
     """
-    folder, findings = _folder(Path(source))
+    source = Path(source)
+    if source.is_file() and source.suffix.lower() in video.ENDINGS:
+        return _read_video(source, config, folder or source.parent, track)
+    return _read_folder(source, config)
+
+
+def _read_video(source: Path, config: CaptureConfig, folder: Path, track: Track) -> Capture:
+    """The frames of a video as photos in sequence."""
+    frames_folder = video.extract_frames(source, config, folder, track=track)
+    capture = _read_folder(frames_folder, replace(config, every=1))
+    timed = tuple(replace(frame, timestamp=video.time_of(frame.name)) for frame in capture.frames)
+    how = f"every {config.every}th frame" if config.every > 1 else f"the sharpest frame of each {video.WINDOW:g} s"
+    said = Finding("note", f"{source.name} is used as {len(timed)} photos: {how}.")
+    return replace(capture, source=source, format="video", frames=timed, findings=(said, *capture.findings))
+
+
+def _read_folder(source: Path, config: CaptureConfig) -> Capture:
+    folder, findings = _folder(source)
     reader = _reader(folder)
     if reader is None:
         inner = [Folder(folder.root / name) for name in folder.names() if (folder.root / name).is_dir()]
@@ -144,12 +172,6 @@ def _folder(source: Path) -> tuple[Folder, tuple[Finding, ...]]:
     if ending in ENDINGS:
         unpacked = unpack(source)
         return Folder(unpacked), (Finding("note", f"{source.name} was unpacked to {unpacked}."),)
-    if ending in _VIDEOS:
-        raise SmrError(
-            f"{source} is a video, and videos are not decoded here.",
-            f"Extract its frames: mkdir -p photos && ffmpeg -i {str(source)!r} -vf fps=2 -q:v 2 photos/%05d.jpg; "
-            "then find their poses, for example with COLMAP, and give that folder.",
-        )
     if ending in (".json", ".txt", ".log", ".csv", ".bin") or source.name == "metadata":
         return Folder(source.parent), ()
     raise SmrError(f"{source} is no capture.", "Give the folder of a capture, or a .zip or .r3d of one.")

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from ..errors import SmrError
 
-IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".ppm", ".pgm", ".bmp", ".webp")
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".ppm", ".pgm", ".bmp", ".webp", ".heic", ".heif", ".hif")
 DEPTH_ENDINGS = (".png", ".pgm", ".tif", ".tiff", ".exr", ".npy")
 TEXT_LIMIT = 512 << 20
 """Bytes; a text file of a capture that is larger is refused (10 000 frames of `transforms.json` are 20 MB)."""

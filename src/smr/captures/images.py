@@ -20,6 +20,8 @@ from .lzfse import read_lzfse_image
 
 PIXEL_LIMIT = 300_000_000
 """Pixels; an image with more is refused before memory is taken for it."""
+Image.MAX_IMAGE_PIXELS = PIXEL_LIMIT  # Pillow would warn of every photo of 90 megapixels
+HEIF_ENDINGS = (".heic", ".heif", ".hif")
 FILE_LIMIT = 4 << 30
 
 _BAD_IMAGE = (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, TypeError, OverflowError, MemoryError)
@@ -49,6 +51,8 @@ def _refuse_pipe(path: Path) -> None:
 
 def _open(path: Path) -> Image.Image:
     _refuse_pipe(path)
+    if path.suffix.lower() in HEIF_ENDINGS:
+        _know_heif(path)
     try:
         image = Image.open(path)
     except FileNotFoundError:
@@ -62,6 +66,31 @@ def _open(path: Path) -> Image.Image:
     if image.width * image.height > PIXEL_LIMIT:
         raise damaged(path, f"its header says {image.width} x {image.height} pixels, more than is sane")
     return image
+
+
+def _know_heif(path: Path) -> None:
+    """Let Pillow open HEIC files.
+
+    Raises:
+        SmrError: What it needs for that is not installed.
+    """
+    try:
+        import pillow_heif
+    except ImportError:
+        raise SmrError(
+            f"{path} is HEIC, which needs pillow-heif to be decoded.",
+            "Install it: pip install 'smr3d[photos]' (or: pip install pillow-heif); or convert the photos to JPEG.",
+        ) from None
+    pillow_heif.register_heif_opener()
+
+
+def open_header(path: Path) -> Image.Image:
+    """An image of which only the header is read.
+
+    Raises:
+        SmrError: The file is missing, no image, or HEIC where nothing decodes it.
+    """
+    return _open(path)
 
 
 def read_photo(path: Path, *, orientation: int = 1, shrink: int = 1) -> UInt8[np.ndarray, "h w 3"]:

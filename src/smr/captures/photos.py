@@ -5,18 +5,20 @@ Poses are found later by structure from motion, so the frames have photos whose 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from ..config import CaptureConfig
 from ..errors import SmrError
-from ..records import Camera, Capture, Finding, Frame, Photo
+from ..records import Camera, Capture, Finding, Frame, IntrinsicsSource, Photo
 from .cameras import overridden
 from .folder import IMAGE_ENDINGS, Folder
-from .images import shown_size
+from .images import HEIF_ENDINGS, open_header, shown_size
 
 FORMAT = "photos"
 _FOLDERS = ("", "images", "image", "photos", "rgb", "color")
@@ -26,24 +28,21 @@ LARGEST = 32_000_000
 GUESS = 1.2
 """Focal length over the longer side where EXIF says nothing, as COLMAP assumes."""
 _EXIF_FOLDER, _FOCAL_35MM, _ORIENTATION = 0x8769, 0xA405, 0x0112
+_FOCAL, _PLANE_X, _PLANE_UNIT, _PIXELS_X = 0x920A, 0xA20E, 0xA210, 0xA002
 
 
 def sees(folder: Folder) -> bool:
     """Whether there are photos, here or in the usual folders."""
-    return _files(folder) != {} or any(name.lower().endswith((".heic", ".heif")) for name in folder.names())
+    return _files(folder) != {}
 
 
 def read(folder: Folder, config: CaptureConfig) -> Capture:
     """The photos, in the order of their names.
 
     Raises:
-        SmrError: There is depth without poses, or the photos are in a format that is not decoded.
+        SmrError: There is depth without poses, or the photos are HEIC and nothing decodes it.
     """
     files = _files(folder)
-    if not files:
-        raise SmrError(
-            f"The photos in {folder.root} are HEIC, which is not decoded here.", "Convert them to JPEG first."
-        )
     if folder.names("depth") or any(".depth." in name for name in folder.names()):
         raise SmrError(
             f"{folder.root} has colour and depth images, but no poses that are known here.",
@@ -61,21 +60,45 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
 def _photo(path: Path, mask: Path | None, intrinsics: tuple[float, float, float, float] | None) -> Photo:
     """The photo as it is shown: turned as EXIF says, halved while it is too large to work with."""
     try:
-        with Image.open(path) as image:
-            size, exif, alpha = image.size, image.getexif(), "A" in image.getbands()
-            orientation = int(exif.get(_ORIENTATION, 1))
-            focal = exif.get_ifd(_EXIF_FOLDER).get(_FOCAL_35MM)
-    except (OSError, ValueError, SyntaxError, KeyError, TypeError, Image.DecompressionBombError):
+        with open_header(path) as image:
+            size, alpha = image.size, "A" in image.getbands()
+            orientation, focal = _exif(image)
+    except SmrError:
+        if path.suffix.lower() in HEIF_ENDINGS and importlib.util.find_spec("pillow_heif") is None:
+            raise
         return Photo(path, Camera(1, 1, 1.0, 1.0, 0.5, 0.5, intrinsics="guess"), None)  # taken out later, with a word
-    orientation = orientation if 1 <= orientation <= 8 else 1
     shrink = next((n for n in (1, 2, 4) if size[0] * size[1] <= LARGEST * n * n), 8)
     width, height = shown_size(size, orientation, shrink)
-    known = isinstance(focal, int | float) and focal > 0
-    f = max(width, height) * (float(focal) / 36.0 if known else GUESS)  # type: ignore[arg-type]
-    camera = Camera(width, height, f, f, width / 2, height / 2, intrinsics="exif" if known else "guess")
+    f = max(width, height) * (GUESS if focal is None else focal)
+    source: IntrinsicsSource = "guess" if focal is None else "exif"
+    camera = Camera(width, height, f, f, width / 2, height / 2, intrinsics=source)
     if intrinsics is not None:
         camera = replace(overridden(camera, intrinsics), intrinsics="known")
     return Photo(path, camera, None, mask or (path if alpha else None), orientation, shrink)
+
+
+def _exif(image: Image.Image) -> tuple[int, float | None]:
+    """How the photo is turned, and its focal length over its longer side, where it says so."""
+    try:
+        exif = image.getexif()
+        lens = exif.get_ifd(_EXIF_FOLDER)
+        orientation = int(exif.get(_ORIENTATION, 1))
+    except (OSError, ValueError, SyntaxError, KeyError, TypeError):
+        return 1, None
+    return orientation if 1 <= orientation <= 8 else 1, _focal_length(lens, max(image.size))
+
+
+def _focal_length(lens: dict[int, Any], longest: int) -> float | None:
+    """From the equivalent of 35 mm film (36 mm wide), or from the sensor's pixels a length and its focal length."""
+    try:
+        film = float(lens.get(_FOCAL_35MM, 0))
+        if 5 < film < 2000:
+            return film / 36.0
+        unit = {2: 25.4, 3: 10.0, 4: 1.0}[int(lens[_PLANE_UNIT])]
+        ratio = float(lens[_FOCAL]) * float(lens[_PLANE_X]) / unit / max(longest, int(lens.get(_PIXELS_X, 0)))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    return ratio if 0.4 < ratio < 20 else None
 
 
 def _masks(folder: Folder) -> dict[str, Path]:
