@@ -16,7 +16,7 @@ from typing import Any, no_type_check
 
 import warp as wp
 
-from .triangles import SUBPIXELS, Triangle, View, edge, owned, pieces, snap, triangle
+from .triangles import SUBPIXELS, Triangle, View, edge, owned, pieces, snap, triangle, whole_triangle
 
 BAND_ROWS = 16
 _SMALL_AREA: Any = wp.constant(192)
@@ -149,12 +149,11 @@ def _draw(
             if ((e0 + bias0) | (e1 + bias1) | (e2 + bias2)) >= zero:
                 w = (float(e0) * t.w0 + float(e1) * t.w1 + float(e2) * t.w2) * scale
                 key = wp.uint64(_ordered(w)) << wp.uint64(32) | low
-                if key > keys[pixel]:
-                    seen = True
-                    if before.shape[0] > 0:
-                        seen = key < before[pixel]
-                    if seen:
-                        wp.atomic_max(keys, pixel, key)
+                seen = True
+                if before.shape[0] > 0:
+                    seen = key < before[pixel]
+                if seen:
+                    wp.atomic_max(keys, pixel, key)
             e0 -= (t.y2 - t.y1) * sub
             e1 -= (t.y0 - t.y2) * sub
             e2 -= (t.y1 - t.y0) * sub
@@ -245,13 +244,12 @@ def draw_bands(
                 _draw(t, face, t.left, t.right, low, high, first, view.width, before, keys)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, cuda_max_registers=80)
 @no_type_check
 def draw_small(
     base: int,
     view: View,
     snapped: wp.array(dtype=wp.vec3i),
-    points: wp.array(dtype=wp.vec3d),
     vertices: int,
     faces: wp.array(dtype=wp.vec3i),
     per_image: int,
@@ -273,12 +271,13 @@ def draw_small(
         faults[1] = 1
         return
     per = wp.abs(per_image)
-    count = pieces(snapped, corners)
-    t = triangle(view, snapped, points, corners, 0, count)
     tiles = wp.int32(0)
-    if count > 1:
+    t = Triangle()
+    if pieces(snapped, corners) > 1:
         tiles = _tiles(view, 0, view.width - 1, 0, view.height - 1)
-    elif t.area > wp.int64(0):
+    else:
+        t = whole_triangle(view, snapped, corners)
+    if t.area > wp.int64(0):
         if wp.int64(t.right - t.left + 1) * wp.int64(t.bottom - t.top + 1) <= wp.int64(_SMALL_AREA):
             first = wp.int64(item / per) * wp.int64(view.width) * wp.int64(view.height)
             _draw(t, item % per, t.left, t.right, t.top, t.bottom, first, view.width, before, keys)
@@ -336,9 +335,10 @@ def _reaches(
     return edge(ax, ay, bx, by, x, y) >= wp.int64(0)
 
 
-@wp.kernel(enable_backward=False)
+@wp.kernel(enable_backward=False, cuda_max_registers=128)
 @no_type_check
 def draw_large(
+    base: int,
     view: View,
     snapped: wp.array(dtype=wp.vec3i),
     points: wp.array(dtype=wp.vec3d),
@@ -353,8 +353,9 @@ def draw_large(
     keys: wp.array(dtype=wp.uint64),
 ):
     """Warps share the tiles of the listed faces evenly, each a run of the list; a lane draws a column of a tile."""
-    warp = wp.int64(wp.tid() / 32)
-    lane = wp.tid() % 32
+    thread = base + wp.tid()
+    warp = wp.int64(thread / 32)
+    lane = thread % 32
     listed = wp.int32(counter[0] >> _PIECE_BITS)
     total = wp.int64(counter[0] & ((wp.uint64(1) << _PIECE_BITS) - wp.uint64(1)))
     next = total * warp / wp.int64(LARGE_WARPS)

@@ -125,9 +125,17 @@ def draw_on_gpu(drawing: Drawing, before: wp.array, keys: wp.array, device: str)
     counter = wp.zeros(1, dtype=wp.uint64, device=device)
     large = wp.empty(d.items, dtype=int, device=device)
     start = wp.empty(d.items, dtype=wp.int64, device=device)
-    scene = [d.view, d.snapped, d.points, d.vertices, d.faces, d.per_image, d.most_tiles, before]
-    wp.launch(draw_small, d.items, [0, *scene], [keys, counter, large, start, d.faults], device=device)
-    wp.launch(draw_large, 32 * LARGE_WARPS, [*scene, counter, large, start], [keys], device=device)
+    faces = [d.vertices, d.faces, d.per_image, d.most_tiles, before]
+    wp.launch(
+        draw_small, d.items, [0, d.view, d.snapped, *faces], [keys, counter, large, start, d.faults], device=device
+    )
+    wp.launch(
+        draw_large,
+        32 * LARGE_WARPS,
+        [0, d.view, d.snapped, d.points, *faces, counter, large, start],
+        [keys],
+        device=device,
+    )
 
 
 @wp.kernel(enable_backward=False)

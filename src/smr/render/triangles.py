@@ -213,6 +213,13 @@ def pieces(snapped: wp.array(dtype=wp.vec3i), corners: wp.vec3i):
 
 @wp.func
 @no_type_check
+def whole_triangle(view: View, snapped: wp.array(dtype=wp.vec3i), corners: wp.vec3i):
+    """A face that `pieces` says is one piece."""
+    return _set_up(view, snapped[corners[0]], snapped[corners[1]], snapped[corners[2]])
+
+
+@wp.func
+@no_type_check
 def triangle(
     view: View,
     snapped: wp.array(dtype=wp.vec3i),
@@ -223,7 +230,7 @@ def triangle(
 ):
     """Piece 0 to `count` - 1 of a face; `count` is what `pieces` said."""
     if count == 1:
-        return _set_up(view, snapped[corners[0]], snapped[corners[1]], snapped[corners[2]])
+        return whole_triangle(view, snapped, corners)
     polygon, sides = _clipped(view, points[corners[0]], points[corners[1]], points[corners[2]])
     if piece + 2 >= sides:
         return Triangle()

@@ -15,7 +15,7 @@ from ..tensors import as_warp, check_finite, check_indices, checks_values
 
 _PROJECT = {torch.float32: Launcher(PROJECT[wp.float32]), torch.float64: Launcher(PROJECT[wp.float64])}
 _DRAW_SMALL = Launcher(draw_small, block_dim=128, disjoint=False)
-_DRAW_LARGE = Launcher(draw_large, disjoint=False)
+_DRAW_LARGE = Launcher(draw_large, block_dim=128, disjoint=False)
 
 
 class Scene:
@@ -55,16 +55,18 @@ class Scene:
             if items:
                 self._faults[1] = 1
             return keys
-        if self._device.type == "cpu":
+        if _in_bands(self._device):
             draw_on_cpu(self._drawing(), _keys(before), _keys(keys))
             return keys
         large = torch.empty(items, dtype=torch.int32, device=self._device)
         start = torch.empty(items, dtype=torch.int64, device=self._device)
         counter = memory[self._pixels :][:1]
         most_tiles = Drawing.most_tiles_of(items)
-        scene = (self._view, self._snapped, self._points, self._count, self._rows, self._per_image, most_tiles, before)
-        _DRAW_SMALL(items, *scene, keys, counter, large, start, self._faults, like=keys)
-        _DRAW_LARGE(32 * LARGE_WARPS, *scene, counter, large, start, keys, like=keys)
+        faces = (self._count, self._rows, self._per_image, most_tiles, before)
+        arguments = (self._view, self._snapped, *faces, keys, counter, large, start, self._faults)
+        _DRAW_SMALL(items, *arguments, like=keys)
+        arguments = (self._view, self._snapped, self._points, *faces, counter, large, start, keys)
+        _DRAW_LARGE(32 * LARGE_WARPS, *arguments, like=keys)
         return keys
 
     def _drawing(self) -> Drawing:
@@ -101,6 +103,11 @@ class Scene:
             raise ValueError("vertices and camera together are too large to be projected")
         if bad_index:
             check_indices("faces", faces, vertices.shape[1])
+
+
+def _in_bands(device: torch.device) -> bool:
+    """Whether faces are sorted into bands of rows for the cores of a CPU; else a GPU's way, which any device can go."""
+    return device.type == "cpu"
 
 
 def _keys(tensor: Tensor) -> wp.array:
