@@ -76,6 +76,13 @@ def describe_inspection(found: Inspection) -> str:
         lines.append(f"exposure  varies by {seen.exposure_spread:.0%} between photos")
     if seen.blurred:
         lines.append(f"blurred   {len(seen.blurred)} of {seen.sampled} sampled photos: {', '.join(seen.blurred[:6])}")
+    if found.photos is not None:
+        look = found.photos
+        lines.append(
+            f"overlap   {look.overlapping} of {look.pairs} compared pairs of photos show the same; "
+            f"{look.photos - len(look.foreign) - len(look.poor)} of {look.photos} photos hang together"
+        )
+        lines.append("depth     none: poses and depth are found from the photos")
     lines += ["", *describe_findings([asdict(finding) for finding in found.findings])]
     if found.refusal is not None:
         lines += ["", f"`smr reconstruct` would refuse: {found.refusal.cause}", f"  fix: {found.refusal.cure}"]
@@ -115,6 +122,20 @@ def describe_texture(texture: dict[str, Any] | None) -> str:
     return f"texture  {', '.join(parts)}"
 
 
+def describe_poses(poses: dict[str, Any] | None, survey: dict[str, Any]) -> list[str]:
+    """How poses and depth were found, where the capture had none."""
+    if poses is None:
+        return []
+    count = f"{poses['registered']} of {poses['photos']} photos"
+    given = " with the poses they came with" if poses["known_poses"] else " have a pose"
+    return [
+        f"poses    {count}{given}; {number(poses['points'])} points, reprojection error "
+        f"{poses['reprojection_px']:.2f} pixels ({poses['matching']} matching, {poses['attempts'][-1]})",
+        f"scale    {poses['scale_words']}",
+        f"stereo   {survey['depth_maps']} depth maps; {survey['valid_depth']:.0%} of their pixels have depth",
+    ]
+
+
 def describe_agreement(agreement: dict[str, Any] | None) -> str:
     """How the surface lies to the measurements."""
     if agreement is None:
@@ -137,6 +158,7 @@ def describe_run(report: dict[str, Any]) -> str:
     lines = [
         *describe_findings([f for f in report["findings"] if f["severity"] != "note"]),
         f"capture  {report['capture']['format']}, {report['capture']['frames']} frames",
+        *describe_poses(report["poses"], report["survey"]),
         f"surface  voxels of {length(plan['voxel_size'])}",
         describe_clean(report["clean"]),
         describe_texture(report["texture"]),

@@ -62,7 +62,7 @@ class Job:
     matching: str
     """exhaustive, sequential, retrieval or poses."""
     mapper: str
-    """incremental or global."""
+    """incremental, global, or none: only compare."""
     threads: int
     seed: int
 

@@ -39,7 +39,7 @@ def main() -> None:
     matched = read_matched(job, database, pairs)
     database.close()
     mapped = Mapped((), ())
-    if (matched.inliers > 0).any():
+    if job.mapper != "none" and (matched.inliers > 0).any():
         mapped = triangulate(job, folder, _tell) if job.posed else find_models(job, folder, _tell)
     answer = _answer(job, features, unreadable, matched, mapped)
     answer.write(folder)
