@@ -6,6 +6,7 @@ their group once, with a stable sort, and each group is added up in order by one
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, no_type_check
 
@@ -89,7 +90,7 @@ class _TakeRows(torch.autograd.Function):
 
 def _sum(values: torch.Tensor, segments: Segments) -> torch.Tensor:
     wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
-    rows = wide.reshape(-1, *wide.shape[-2:])
+    rows = wide.reshape(math.prod(wide.shape[:-2]), *wide.shape[-2:])
     result = rows.new_zeros(rows.shape[0], segments.count, rows.shape[2])
     if rows.numel() and use_warp() and max(rows.numel(), result.numel()) < _LARGEST:
         inputs = [as_warp(rows.reshape(-1)), as_warp(segments.order), as_warp(segments.offsets)]

@@ -167,4 +167,4 @@ def vertex_areas(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
 
 
 def _sparse(indices: torch.Tensor, values: torch.Tensor, size: int) -> torch.Tensor:
-    return torch.sparse_coo_tensor(indices, values, (size, size)).coalesce()
+    return torch.sparse_coo_tensor(indices, values, (size, size), check_invariants=False).coalesce()

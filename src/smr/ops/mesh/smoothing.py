@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
 from ..segments import Segments, group_rows, segment_sum, take_rows
 from .connectivity import find_edges, find_neighbours
 from .faces import check_mesh
-
-Border = Literal["along", "free", "fixed"]
 
 
 def laplacian_smooth(
@@ -19,7 +15,7 @@ def laplacian_smooth(
     iterations: int = 1,
     lambda_: float = 0.5,
     *,
-    border: Border = "along",
+    border: str = "along",
 ) -> torch.Tensor:
     """Move every vertex towards the mean of its neighbours by the factor `lambda_`, `iterations` times.
 
@@ -52,7 +48,7 @@ def taubin_smooth(
     lambda_: float = 0.5,
     mu: float = -0.53,
     *,
-    border: Border = "along",
+    border: str = "along",
 ) -> torch.Tensor:
     """Smooth without shrinking (Taubin 1995): a step towards the mean of the neighbours, then a longer one back.
 
@@ -82,7 +78,7 @@ def _count(iterations: int) -> int:
     return iterations
 
 
-def _filter(vertices: torch.Tensor, faces: torch.Tensor, factors: list[float], border: Border) -> torch.Tensor:
+def _filter(vertices: torch.Tensor, faces: torch.Tensor, factors: list[float], border: str) -> torch.Tensor:
     if border not in ("along", "free", "fixed"):
         raise ValueError(f"border must be along, free or fixed, not {border!r}")
     check_mesh(vertices, faces)
@@ -95,7 +91,7 @@ def _filter(vertices: torch.Tensor, faces: torch.Tensor, factors: list[float], b
     return vertices
 
 
-def _movable(pairs: torch.Tensor, around: Segments, faces: torch.Tensor, border: Border) -> torch.Tensor:
+def _movable(pairs: torch.Tensor, around: Segments, faces: torch.Tensor, border: str) -> torch.Tensor:
     """False for a vertex without neighbours and, but for free borders, where borders meet or are fixed."""
     movable = around.sizes > 0
     if border == "free":

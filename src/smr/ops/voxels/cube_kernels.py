@@ -130,8 +130,7 @@ def _range(first: int, last: int, w: int) -> wp.uint32:
 _Words = wp.types.vector(8, wp.uint32)
 
 
-@wp.struct
-class _Cells:
+class _CellFields:
     """Eight words of samples around a row of 32 cells, by corner, and what follows from them."""
 
     corners: _Words  # type: ignore[valid-type]
@@ -139,6 +138,9 @@ class _Cells:
     """Cells whose own edge along x, y, z is crossed."""
     active: wp.uint32
     """Cells with triangles."""
+
+
+_Cells: Any = wp.struct(_CellFields)  # not as a decorator: checkers of annotations take its class for a function
 
 
 @wp.func

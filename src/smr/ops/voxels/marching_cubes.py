@@ -41,13 +41,13 @@ def marching_cubes(
         ValueError: Not three dimensions, a value that is not finite, or 2³¹ samples and more.
     """
     check_tensor("values", values, (None, None, None), FLOATS)
-    check_finite("values", values)
     if inside not in ("below", "above"):
         raise ValueError(f"inside must be below or above, not {inside!r}")
     if (values.shape[0] + 2) * (values.shape[1] + 2) * (values.shape[2] + 34) >= _LARGEST:
         raise ValueError(
             f"a grid of {tuple(values.shape)} has 2³¹ samples or more; cut it into parts that overlap by one"
         )
+    check_finite("values", values)
     if values.numel() == 0 or (outside is None and min(values.shape) < 2):
         return values.new_zeros(0, 3), torch.zeros(0, 3, dtype=torch.int64, device=values.device)
     find = _find if use_warp() else cube_torch.find_surface

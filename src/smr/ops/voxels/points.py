@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import torch
 
@@ -32,7 +33,7 @@ def voxelize_points(points: torch.Tensor, shape: tuple[int, int, int]) -> torch.
     check_finite("points", points)
     if len(shape) != 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
         raise ValueError(f"shape must be three numbers of voxels, not {shape}")
-    places = torch.round(points.detach()).reshape(-1, dims[-2], 3)
+    places = torch.round(points.detach()).reshape(math.prod(dims[:-2]), dims[-2], 3)
     size = torch.tensor(shape, device=points.device)
     within = ((places >= 0) & (places < size)).all(dim=2)
     grid = torch.zeros(len(places), *shape, dtype=torch.bool, device=points.device)

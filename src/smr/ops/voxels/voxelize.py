@@ -6,6 +6,8 @@ voxels in each. Memory besides the result: 16 bytes a face; solids also 4 bytes 
 
 from __future__ import annotations
 
+import math
+
 import torch
 import warp as wp
 
@@ -90,7 +92,11 @@ def _corners(vertices: torch.Tensor, faces: torch.Tensor, shape: tuple[int, int,
     check_mesh(vertices, faces, finite=True)
     if len(shape) != 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
         raise ValueError(f"shape must be three numbers of voxels, not {shape}")
-    corners = index_vertices_by_faces(vertices.detach(), faces).double().reshape(-1, len(faces), 3, 3)
+    corners = (
+        index_vertices_by_faces(vertices.detach(), faces)
+        .double()
+        .reshape(math.prod(vertices.shape[:-2]), len(faces), 3, 3)
+    )
     if len(corners) * shape[0] * shape[1] * (shape[2] + 1) >= _LARGEST or corners.numel() >= _LARGEST:
         raise ValueError(f"{len(corners)} grids of {tuple(shape)} voxels are 2³¹ or more; take fewer at a time")
     return corners.clamp(-_FAR, _FAR)

@@ -10,7 +10,7 @@ shared by many items.
 
 from __future__ import annotations
 
-from typing import no_type_check
+from typing import Any, no_type_check
 
 import warp as wp
 
@@ -27,8 +27,7 @@ def _voxel(x: wp.float64) -> int:
     return int(wp.ceil(x - _HALF))
 
 
-@wp.struct
-class _Span:
+class _SpanFields:
     """The columns of a triangle: (u, v) across the axis w."""
 
     a: wp.vec3d
@@ -42,6 +41,9 @@ class _Span:
     high_v: int
     low_w: int
     high_w: int
+
+
+_Span: Any = wp.struct(_SpanFields)  # not as a decorator: checkers of annotations take its class for a function
 
 
 @wp.func

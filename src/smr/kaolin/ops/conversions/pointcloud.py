@@ -59,4 +59,4 @@ def as_grid(filled: torch.Tensor, dtype: torch.dtype, sparse: bool) -> torch.Ten
         return filled.to(dtype)
     index = filled.nonzero().T
     ones = torch.ones(index.shape[1], dtype=dtype, device=filled.device)
-    return torch.sparse_coo_tensor(index, ones, filled.shape).coalesce()
+    return torch.sparse_coo_tensor(index, ones, filled.shape, check_invariants=False).coalesce()
