@@ -92,12 +92,12 @@ class Matched:
     """Indices of the two photos."""
     inliers: Int32[np.ndarray, " P"]
     """Matches that one geometry of two views explains; 0 where none does."""
-    kinds: Int32[np.ndarray, " P"]
-    """pycolmap's `TwoViewGeometryConfiguration`."""
     shifts: Float32[np.ndarray, " P"]
     """Median distance in pixels between matched features, as if one photo lay on the other."""
     epipolar: Float32[np.ndarray, " P"]
     """Median distance in pixels of inliers to the epipolar lines of the known poses; NaN where these are not known."""
+    turned: Float32[np.ndarray, " P"]
+    """What the best turn of the camera leaves of the motion between both photos, pixels (median)."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from jaxtyping import Float, Float32
 
 from .features import image_name
 from .job import Job, Matched
+from .parallax import residuals_of_turning
 
 EXHAUSTIVE = 40
 """Up to so many photos all pairs are compared."""
@@ -93,22 +94,26 @@ def _watched(path: Path, tell: Callable[[int], None]):  # type: ignore[no-untype
 
 def read_matched(job: Job, database: pycolmap.Database, pairs: list[tuple[int, int]]) -> Matched:
     """What comparing found, for each pair."""
-    kinds, inliers, shifts, epipolar = [], [], [], []
+    inliers, shifts, epipolar = [], [], []
+    located, sizes, focals = [], [], []
     keypoints = [database.read_keypoints(i + 1).reshape(-1, 4)[:, :2] for i in range(len(job.photos))]
     for i, j in pairs:
         geometry = database.read_two_view_geometry(i + 1, j + 1)
         matches = np.asarray(geometry.inlier_matches).reshape(-1, 2)
         a, b = keypoints[i][matches[:, 0]], keypoints[j][matches[:, 1]]
-        kinds.append(int(geometry.config))
         inliers.append(len(matches))
+        camera = job.cameras[job.photos[i].camera]
+        located.append((a.astype(np.float64), b.astype(np.float64)))
+        sizes.append((camera.width, camera.height))
+        focals.append(camera.params[0] if camera.known else None)
         shifts.append(float(np.median(np.linalg.norm(a - b, axis=1))) if len(matches) else np.nan)
         epipolar.append(_epipolar_distance(job, i, j, a, b) if len(matches) else np.nan)
     return Matched(
         np.array(pairs, np.int32).reshape(-1, 2),
         np.array(inliers, np.int32),
-        np.array(kinds, np.int32),
         np.array(shifts, np.float32),
         np.array(epipolar, np.float32),
+        residuals_of_turning(located, sizes, focals),
     )
 
 

@@ -177,6 +177,9 @@ def _report(
     kept = [i for i in range(len(frames)) if np.isfinite(answer.poses[i]).all()]
     if len(kept) < 2 or (not job.posed and len(answer.points) < 10):
         raise words.nothing_found(answer, names)
+    longest = max(max(camera.width, camera.height) for camera in job.cameras)
+    if not job.posed and (still := words.only_turned(answer, longest)) is not None:
+        raise still
     before = [frame.photo.camera for frame in (frames[i] for i in kept) if frame.photo is not None]
     cameras = tuple(
         _camera_of(camera, *answer.cameras[job.photos[i].camera], capture.source)
@@ -196,6 +199,7 @@ def _report(
     else:
         lost = words.left_out(answer, names, kept)
         found = words.findings(answer, names, lost, before, cameras, error)
+        found += words.flat_scene(answer.points, before)
         chosen = find_scale([frames[i] for i in kept], poses, cameras, seen, answer.points, config.scale_ref)
         turn = upright(poses)
         middle = np.median(answer.points, axis=0)

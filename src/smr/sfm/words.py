@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from ..captures.checks import named
 from ..errors import SmrError
@@ -20,8 +20,12 @@ SAME_PIXELS = 0.5
 """Pixels; photos whose matches lie this close in both are the same photo twice."""
 HIGH_ERROR = 1.5
 """Pixels; a mean reprojection error above this is worth a word."""
-PLANAR, PANORAMIC, PLANAR_OR_PANORAMIC = 4, 5, 6
-"""Values of pycolmap's `TwoViewGeometryConfiguration`."""
+STILL = 0.0015
+"""Part of the photo's longer side; photos whose motion a turn explains within this are from one place."""
+MOVED = 5.0
+"""Pixels; photos that differ by less say nothing of how the camera moved."""
+FLAT = 0.01
+"""Points whose thickness is less than this part of their extent lie on a plane."""
 HOW = (
     "Take 20 to 60 sharp photos, each showing at least half of what the one before shows, while walking around the "
     "object; see docs/photos.md."
@@ -55,19 +59,44 @@ def nothing_found(answer: Answer, names: Sequence[str]) -> SmrError:
             f"{int(matched.inliers.max(initial=0))} places were recognised in two of them, {WEAK} are needed).",
             f"They show different things, or overlap too little. {HOW}",
         )
-    turned = np.isin(matched.kinds[strong], (PANORAMIC, PLANAR_OR_PANORAMIC)).mean()
-    flat = (matched.kinds[strong] == PLANAR).mean()
-    if turned + flat > 0.5:
-        return SmrError(
-            "The photos differ as if the camera only turned on the spot, or as if all that they show were flat: "
-            "neither tells depth.",
-            "Walk around the object: move the camera sideways, by a tenth of its distance or more from photo to photo. "
-            + HOW,
-        )
     return SmrError(
         f"Some of the {len(names)} photos show the same thing, but no poses could be found from them: the camera moved "
         "too little, or too much from one photo to the next.",
         f"Try --mapper global, or take more photos in between. {HOW}",
+    )
+
+
+def only_turned(answer: Answer, longest: int) -> SmrError | None:
+    """The error of photos that were all taken from one place; None where the camera moved."""
+    matched = answer.matched
+    strong = (matched.inliers >= WEAK) & (matched.shifts > MOVED) & np.isfinite(matched.turned)
+    if not strong.any() or np.percentile(matched.turned[strong], 80) > STILL * longest:
+        return None
+    return SmrError(
+        f"The camera only turned on the spot, or everything is far away: a turn explains the motion between photos "
+        f"within {float(np.median(matched.turned[strong])):.1f} pixels. Without parallax nothing tells depth.",
+        "Walk around the object: move the camera sideways, by a tenth of its distance or more from photo to photo. "
+        + HOW,
+    )
+
+
+def flat_scene(points: Float[np.ndarray, "N 3"], cameras: Sequence[Camera]) -> tuple[Finding, ...]:
+    """A word where all points lie on a plane, which leaves the focal length nearly open."""
+    if len(points) < 10:
+        return ()
+    middle = np.median(points, axis=0)
+    near = points[np.linalg.norm(points - middle, axis=1) < 5 * np.median(np.linalg.norm(points - middle, axis=1))]
+    spread = np.linalg.svd(near - near.mean(axis=0), compute_uv=False)
+    if spread[2] > FLAT * spread[1]:
+        return ()
+    unsure = any(camera.intrinsics != "known" for camera in cameras)
+    more = ", which hardly tells the focal length: angles may be off" if unsure else ""
+    return (
+        Finding(
+            "warning" if unsure else "note",
+            f"Everything that was recognised lies on one plane{more}.",
+            "Let something that stands out be seen too, or give --intrinsics FX FY CX CY." if unsure else "",
+        ),
     )
 
 
