@@ -16,6 +16,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib import import_module
 
 import torch
 
@@ -133,9 +134,7 @@ def measure(s: Scene, runs: int, device: str, peer: bool) -> None:
         ),
     ]
     if peer:
-        import kaolin
-
-        theirs, name = kaolin.render.mesh, f"kaolin {kaolin.__version__}"
+        theirs, name = import_module("kaolin.render.mesh"), "kaolin"
         cases += [
             (f"{name} rasterize", size, lambda: theirs.rasterize(s.side, s.side, s.z, s.image, s.features), 0),
             (f"{name} soft mask, {both}", small, lambda: s.mask_both(theirs.dibr_soft_mask), 0),

@@ -392,14 +392,21 @@ def _find_with_torch(
 
 def depths_at(points: torch.Tensor, corners: torch.Tensor, depths: torch.Tensor, eps: float) -> torch.Tensor:
     """Depth (...) of triangles (..., 3, 2) with depths (..., 3) at points (..., 2); -inf where not covered."""
-    edges = edges_at(corners, points)
+    near = ((points >= corners.amin(-2)) & (points < corners.amax(-2))).all(-1)
+    area = edges_at(corners, corners[..., 2, :])[..., 2]
+    near = near & (area != 0)
+    found = near.nonzero(as_tuple=True)  # the rest is computed for few pairs only
+    shape = near.shape
+    some = corners.expand(*shape, 3, 2)[found]
+    edges = edges_at(some, points.expand(*shape, 2)[found])
     total = edges[..., 0] + edges[..., 1] + edges[..., 2]
     weights = edges / (total + torch.where(total < 0, -eps, eps))[..., None]
-    z = weights[..., 0] * depths[..., 0] + weights[..., 1] * depths[..., 1] + weights[..., 2] * depths[..., 2]
-    low, high = corners.amin(-2), corners.amax(-2)
-    inside = ((edges >= 0).all(-1) | (edges <= 0).all(-1)) & ((points >= low) & (points < high)).all(-1)
-    area = edges_at(corners, corners[..., 2, :])[..., 2]
-    return torch.where(inside & (area != 0) & ~z.isnan(), z, -torch.inf)
+    z = depths.expand(*shape, 3)[found]
+    z = weights[..., 0] * z[..., 0] + weights[..., 1] * z[..., 1] + weights[..., 2] * z[..., 2]
+    inside = ((edges >= 0).all(-1) | (edges <= 0).all(-1)) & ~z.isnan()
+    result = corners.new_full(shape, -torch.inf)
+    result[found] = torch.where(inside, z, -torch.inf)
+    return result
 
 
 def check_faces(

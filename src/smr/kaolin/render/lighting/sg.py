@@ -15,20 +15,14 @@ import torch
 _PAIRS_AT_ONCE = 1 << 22
 
 
-def _lobe_products(
-    intensity: torch.Tensor,
-    direction: torch.Tensor,
-    sharpness: torch.Tensor,
-    other_intensity: torch.Tensor,
-    other_direction: torch.Tensor,
-    other_sharpness: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Integral of a product of two unit lobes, (O, N), and of their amplitudes, broadcast (O, N, 3)."""
-    sum_of_sharpness = sharpness + other_sharpness[:, None]
+def _unit_products(
+    direction: torch.Tensor, sharpness: torch.Tensor, other_direction: torch.Tensor, other_sharpness: torch.Tensor
+) -> torch.Tensor:
+    """Integrals (O, N) of products of lobes of amplitude 1."""
     axis = sharpness[:, None] * direction + other_sharpness[:, None, None] * other_direction[:, None]
     length = (axis * axis).sum(-1).clamp(min=1e-20).sqrt()
-    value = 2.0 * math.pi * torch.exp(length - sum_of_sharpness) * -torch.expm1(-2.0 * length) / length
-    return value, intensity * other_intensity[:, None]
+    fall = torch.exp(length - (sharpness + other_sharpness[:, None]))
+    return 2.0 * math.pi * fall * -torch.expm1(-2.0 * length) / length
 
 
 def unbatched_sg_inner_product(
@@ -52,10 +46,8 @@ def unbatched_sg_inner_product(
     Returns:
         (O, N, 3).
     """
-    value, amplitudes = _lobe_products(
-        intensity, direction, sharpness, other_intensity, other_direction, other_sharpness
-    )
-    return value[..., None] * amplitudes
+    value = _unit_products(direction, sharpness, other_direction, other_sharpness)
+    return value[..., None] * intensity * other_intensity[:, None]
 
 
 def _reduced(
@@ -66,10 +58,7 @@ def _reduced(
     other_direction: torch.Tensor,
     other_sharpness: torch.Tensor,
 ) -> torch.Tensor:
-    value, _ = _lobe_products(
-        intensity[:0], direction, sharpness, other_intensity[:, :0], other_direction, other_sharpness
-    )
-    return (value @ intensity) * other_intensity
+    return (_unit_products(direction, sharpness, other_direction, other_sharpness) @ intensity) * other_intensity
 
 
 class _ReducedProduct(torch.autograd.Function):
@@ -116,14 +105,19 @@ def unbatched_reduced_sg_inner_product(
 
 
 def sg_direction_from_azimuth_elevation(azimuth: Any, elevation: Any) -> torch.Tensor:
-    """Unit directions (N, 3) from azimuth (from x to y) and elevation (towards z), numbers or (N,), radians."""
+    """Unit directions (N, 3) in a world whose y is up.
+
+    Args:
+        azimuth: About the y axis, right-handed from x (towards -z), radians; a number or (N,).
+        elevation: From the ground towards y, radians; a number or (N,).
+    """
     azimuth, elevation = (
         torch.atleast_1d(torch.as_tensor(angle, dtype=None if torch.is_tensor(angle) else torch.float32))
         for angle in (azimuth, elevation)
     )
     azimuth, elevation = torch.broadcast_tensors(azimuth, elevation)
     flat = torch.cos(elevation)
-    return torch.stack([torch.cos(azimuth) * flat, torch.sin(azimuth) * flat, torch.sin(elevation)], -1)
+    return torch.stack([torch.cos(azimuth) * flat, torch.sin(elevation), -torch.sin(azimuth) * flat], -1)
 
 
 def sg_from_sun(
@@ -245,9 +239,13 @@ def sg_diffuse_fitted(
     normal: torch.Tensor,
     albedo: torch.Tensor,
 ) -> torch.Tensor:
-    """Diffuse light (P, 3) that points of given albedo (P, 3) send back under N lobes, by Hill's fit."""
+    """Half the diffuse light (P, 3) that points of given albedo (P, 3) send back under N lobes, by Hill's fit.
+
+    Half, because Kaolin's function gives half of it (its reference pictures show so) and programs have lights tuned to
+    that; `sg_diffuse_inner_product` and `sg_irradiance_fitted` give the whole.
+    """
     light = sg_irradiance_fitted(amplitude, direction, sharpness, normal).sum(1)
-    return light.clamp(min=0.0) * albedo / math.pi
+    return light.clamp(min=0.0) * albedo / (2.0 * math.pi)
 
 
 def sg_irradiance_inner_product(

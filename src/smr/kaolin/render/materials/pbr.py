@@ -105,6 +105,10 @@ class PBRMaterial(Material):
 
     classname: ClassVar[str] = "pbr"
 
+    diffuse_color: torch.Tensor | None
+    specular_color: torch.Tensor | None
+    normals_texture: torch.Tensor | None
+
     def __init__(
         self,
         diffuse_color: Any = None,

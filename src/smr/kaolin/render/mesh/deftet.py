@@ -8,7 +8,7 @@ import torch
 
 from ....ops.render.face_samples import interpolate_with_torch
 from ....ops.render.sparse_rays import find_faces_with_torch, render_points
-from .rasterization import cut, joined
+from .rasterization import area_epsilon, cut, joined
 
 
 def deftet_sparse_render(
@@ -32,14 +32,21 @@ def deftet_sparse_render(
         face_vertices_image: (B, F, 3, 2) corners in the image; receives gradients.
         face_features: (B, F, 3, D) or a list of such; receives gradients.
         knum: How many faces at most.
-        eps: Added to areas that are divided by.
+        eps: A millionth of it is added to the doubled areas that are divided by, as `rasterize` does: small faces have
+            exact weights (in Kaolin all of it is added).
 
     Returns:
         Features (B, P, knum, D) or a tuple of them, and faces (B, P, knum) int64, -1 for none.
     """
     features, sizes = joined(face_features)
     found, face_idx = render_points(
-        pixel_coords, render_ranges, face_vertices_z, face_vertices_image, features, knum=knum, eps=eps
+        pixel_coords,
+        render_ranges,
+        face_vertices_z,
+        face_vertices_image,
+        features,
+        knum=knum,
+        eps=area_epsilon(None, eps),
     )
     return cut(found, sizes), face_idx
 
@@ -57,6 +64,7 @@ def _naive_deftet_sparse_render(
     """`deftet_sparse_render` in plain torch, every face against every pixel; Kaolin's tests call it."""
     features, sizes = joined(face_features)
     valid = torch.zeros(0, dtype=torch.bool, device=face_vertices_z.device) if valid_faces is None else valid_faces
+    eps = area_epsilon(None, eps)
     corners, points = face_vertices_image.detach(), pixel_coords.detach()
     face_idx = find_faces_with_torch(
         corners, face_vertices_z.detach(), valid, points, render_ranges.detach(), knum, eps

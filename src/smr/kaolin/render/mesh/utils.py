@@ -69,12 +69,12 @@ def prepare_vertices(
     from ...ops.mesh.trianglemesh import face_normals
     from ..camera.legacy import perspective_camera, rotate_translate_points
 
-    if (camera_transform is None) == (camera_rot is None or camera_trans is None):
-        raise ValueError("give camera_transform, or camera_rot and camera_trans")
-    if camera_transform is None:
+    if camera_transform is not None and camera_rot is None and camera_trans is None:
+        vertices_camera = torch.nn.functional.pad(vertices, (0, 1), value=1.0) @ camera_transform
+    elif camera_transform is None and camera_rot is not None and camera_trans is not None:
         vertices_camera = rotate_translate_points(vertices, camera_rot, camera_trans)
     else:
-        vertices_camera = torch.nn.functional.pad(vertices, (0, 1), value=1.0) @ camera_transform
+        raise ValueError("give camera_transform, or camera_rot and camera_trans")
     vertices_image = perspective_camera(vertices_camera, camera_proj)
     face_vertices_camera = index_vertices_by_faces(vertices_camera, faces)
     face_vertices_image = index_vertices_by_faces(vertices_image, faces)
