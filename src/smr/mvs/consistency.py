@@ -17,12 +17,12 @@ from .planes import normal_of, ray_of
 
 wp.set_module_options({"enable_backward": False})
 
-LARGEST_COST = 0.6
+LARGEST_COST = 0.7
 """A pixel whose best plane costs more has no depth."""
-_LARGEST_COST = wp.constant(LARGEST_COST)
+LIKENESS = 0.87
+"""Cosine of the largest angle between two maps' normals, 30 degrees: those of small patches are rough."""
 _ERROR = wp.constant(2.0)  # pixels between here and where the other map brings us back to
 _DEPTH = wp.constant(0.01)  # relative difference of depth
-_NORMAL = wp.constant(0.94)  # cosine of 20 degrees between the normals
 _NARROWEST = wp.constant(0.0262)  # sine of 1.5 degrees between the rays: below, they tell no depth
 _GOOD_ANGLE = wp.constant(0.1737)  # sine of 10 degrees
 _GOOD_COUNT = wp.constant(4.0)
@@ -43,6 +43,8 @@ def _confirm(
     source_planes: wp.array(dtype=wp.vec3),
     source_costs: wp.array(dtype=wp.float32),
     least: int,
+    largest_cost: float,
+    likeness: float,
     depth: wp.array(dtype=wp.float32),
     weight: wp.array(dtype=wp.float32),
 ):
@@ -55,7 +57,7 @@ def _confirm(
     depth[item] = 0.0
     weight[item] = 0.0
     plane = planes[item]
-    if plane[0] <= 0.0 or costs[item] > _LARGEST_COST:
+    if plane[0] <= 0.0 or costs[item] > largest_cost:
         return
     x = float(item % level.width) + 0.5
     y = float(item // level.width) + 0.5
@@ -77,7 +79,7 @@ def _confirm(
                 at = source.map_first + j * source.map_width + i
                 its = source_planes[at]
                 near = its[0] + its[1] * (u - float(i) - 0.5) + its[2] * (v - float(j) - 0.5)
-                if near > 0.0 and source_costs[at] <= _LARGEST_COST:
+                if near > 0.0 and source_costs[at] <= largest_cost:
                     r = source.back_turn * wp.vec3(u, v, 1.0) + near * source.back_shift
                     if r[2] > 1e-12:
                         error = wp.length(wp.vec2(r[0] / r[2] - x, r[1] / r[2] - y))
@@ -90,7 +92,7 @@ def _confirm(
                                 near - its[1] * (u - camera[2]) - its[2] * (v - camera[3]),
                             )
                         )
-                        same = wp.dot(turns[s] * normal, its_normal) > _NORMAL
+                        same = wp.dot(turns[s] * normal, its_normal) > likeness
                         if error < _ERROR and wp.abs(its_z - z) < _DEPTH * z and same:
                             agreeing += 1
                             away = wp.normalize(point - centers[s])
@@ -127,7 +129,7 @@ def confirm(
         wp.array(values.astype(np.float32), dtype=dtype, device=device)
         for values, dtype in zip(geometry, (wp.vec3, wp.mat33, wp.vec4), strict=True)
     )
-    inputs = [level, sources, centers, turns, intrinsics, *maps, *source_maps, least]
+    inputs = [level, sources, centers, turns, intrinsics, *maps, *source_maps, least, LARGEST_COST, LIKENESS]
     launch_chunked(_confirm, pixels, inputs, outputs=[depth, weight], device=device)
     shape = (level.height, level.width)
     return depth.numpy().reshape(shape), weight.numpy().reshape(shape)

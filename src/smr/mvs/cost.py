@@ -142,7 +142,7 @@ def _resemblance(
 
 @wp.func
 @no_type_check
-def _inconsistency(source: Source, maps: wp.array(dtype=wp.float32), x: float, y: float, near: float) -> float:
+def _inconsistency(source: Source, maps: wp.array(dtype=wp.vec3), x: float, y: float, near: float) -> float:
     """Pixels between where we are and where the source's own depth brings us back to, at most the cap."""
     error = float(_CAP)
     q = source.map_turn * wp.vec3(x, y, 1.0) + near * source.map_shift
@@ -150,9 +150,12 @@ def _inconsistency(source: Source, maps: wp.array(dtype=wp.float32), x: float, y
         u = q[0] / q[2]
         v = q[1] / q[2]
         if u >= 0.0 and v >= 0.0 and u < float(source.map_width) and v < float(source.map_height):
-            its = maps[source.map_first + int(v) * source.map_width + int(u)]
-            if its > 0.0:
-                r = source.back_turn * wp.vec3(u, v, 1.0) + its * source.back_shift
+            i = int(u)
+            j = int(v)
+            its = maps[source.map_first + j * source.map_width + i]
+            depth = its[0] + its[1] * (u - float(i) - 0.5) + its[2] * (v - float(j) - 0.5)
+            if its[0] > 0.0 and depth > 0.0:
+                r = source.back_turn * wp.vec3(u, v, 1.0) + depth * source.back_shift
                 if r[2] > _TINY:
                     error = wp.min(error, wp.length(wp.vec2(r[0] / r[2] - x, r[1] / r[2] - y)))
     return error
@@ -165,7 +168,7 @@ def view_cost(
     source: Source,
     images: wp.array(dtype=wp.vec4),
     masks: wp.array(dtype=wp.uint8),
-    maps: wp.array(dtype=wp.float32),
+    maps: wp.array(dtype=wp.vec3),
     patches: wp.array(dtype=wp.vec2),
     contrast: float,
     item: int,

@@ -7,24 +7,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import warp as wp
 
 from ..captures import decode_ahead
 from ..config import MvsConfig
 from ..errors import SmrError
 from ..progress import Track, untracked
-from ..records import Camera, Capture, DepthMap, Frame
+from ..records import Camera, Capture, DepthMap, Frame, Mesh
 from ..run_folder import capture_fingerprint, fingerprint
 from .consistency import confirm
 from .effort import Effort, effort_of
 from .geometry import make_level, make_sources, relative_geometry
-from .matcher import Matcher, PlaneMap
+from .matcher import Matcher, PlaneMap, joined
 from .neighbours import Neighbourhood, SparsePoints, choose
 from .photos import Photos, View, level_sizes, working_camera
+from .silhouettes import before_dark, fill_in, hull_of
 from .store import Store
 
 log = logging.getLogger(__name__)
+VERSION = 1
+"""Counts changes of the method; maps of another are made again."""
 ASKED = 8
 """Maps that may confirm a depth."""
 MEMORY = {"cpu": 600 << 20, "cuda": 8 << 30}
@@ -69,19 +71,21 @@ def estimate_depths(
             f"No two photos of {capture.source} look at the same place from different places.",
             "Check the poses; photos for stereo need neighbours that show the same surface 5 to 15 degrees apart.",
         )
-    key = fingerprint(capture_fingerprint(capture), effort, config.agreeing, points, device.split(":")[0], seed)
+    key = fingerprint(capture_fingerprint(capture), effort, config, points, device.split(":")[0], seed, VERSION)
     limit = MEMORY[device.split(":")[0]]
-    store = Store(folder, key, limit)
+    store = Store(folder, key, device, limit)
     least = config.agreeing or (1 if len(views) <= 3 else 2)
     todo = [i for i, one in enumerate(around) if one.sources and not store.depth_paths(views[i].frame)[0].is_file()]
     if todo:
-        photos = Photos(device, limit)
-        run = _Run(
-            views, around, effort, Matcher(views, around, effort, photos, seed=seed, device=device), store, least
-        )
+        photos = Photos(device, limit, before_dark if config.background == "dark" else None)
+        matcher = Matcher(views, around, effort, photos, seed=seed, device=device)
+        run = _Run(views, around, effort, matcher, store, least)
         run.load(photos, track)
+        if config.hull:
+            run.hull = hull_of(views, photos, device, track)
         for _ in track(run.work(todo), "Depth from photos", run.pieces(todo)):
             pass
+    store.finish()
     store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds))))
     return _with_depths(capture, views, around, store)
 
@@ -121,6 +125,8 @@ class _Run:
     ) -> None:
         self.views, self.around, self.effort, self.matcher, self.store = views, around, effort, matcher, store
         self.least = least
+        self.hull: Mesh | None = None
+        """Fills in what stereo does not find."""
 
     def load(self, photos: Photos, track: Track) -> None:
         """Decode the photos ahead, as many as the device may keep."""
@@ -160,9 +166,7 @@ class _Run:
             yield
 
     def _maps(self, stage: str, indices: Sequence[int]) -> dict[int, PlaneMap]:
-        return {
-            j: self.store.get(stage, self.views[j].frame) if self.around[j].sources else _nothing() for j in indices
-        }
+        return {j: self.store.get(stage, self.views[j].frame) for j in indices}
 
     def _confirm(self, i: int, stage: str) -> None:
         view, device = self.views[i], self.matcher.device
@@ -176,22 +180,15 @@ class _Run:
             level,
             make_sources(view, view.camera, sources, sizes, sizes, device),
             relative_geometry(view, sources),
-            _joined([found], device),
-            _joined(maps, device),
+            (found.planes, found.costs),
+            (joined([m.planes for m in maps], wp.vec3, device), joined([m.costs for m in maps], wp.float32, device)),
             self.least,
             device,
         )
+        if self.hull is not None:
+            shown = self.matcher.photos.pyramid(view).masks[0].numpy().reshape(depth.shape) > 0
+            depth, weight = fill_in(depth, weight, shown, self.hull, view, device)
         self.store.put_depth(view.frame, depth, weight)
-
-
-def _nothing() -> PlaneMap:
-    return PlaneMap(np.zeros((1, 1, 3), np.float32), np.full((1, 1), 2, np.float32), np.zeros((1, 1), np.int32))
-
-
-def _joined(maps: Sequence[PlaneMap], device: str) -> tuple[wp.array, wp.array]:
-    planes = np.concatenate([one.planes.reshape(-1, 3) for one in maps])
-    costs = np.concatenate([one.costs.ravel() for one in maps])
-    return wp.array(planes, dtype=wp.vec3, device=device), wp.array(costs, dtype=wp.float32, device=device)
 
 
 def _with_depths(capture: Capture, views: Sequence[View], around: Sequence[Neighbourhood], store: Store) -> Capture:

@@ -19,6 +19,8 @@ class Effort:
     """Photos that each photo is compared with."""
     side: int
     """Samples along a side of a patch, two pixels apart."""
+    fine_side: int
+    """The same at the finest level."""
     coarse: int
     """Iterations at the coarsest level, after the sweep."""
     middle: int
@@ -30,13 +32,15 @@ class Effort:
     regions: int
     """Neighbouring regions that give candidates at the finest level: 4 or 8."""
     changes: int
-    """Changes of a plane that are tried in each iteration."""
+    """Changes of a plane that are tried in each iteration at the finest level."""
+    coarse_changes: int
+    """The same at the levels above, where normals are still unknown."""
 
 
 QUALITIES = {
-    "preview": Effort(640, 4, 5, coarse=4, middle=3, fine=2, rounds=1, regions=4, changes=3),
-    "normal": Effort(1000, 5, 5, coarse=4, middle=3, fine=2, rounds=2, regions=8, changes=3),
-    "high": Effort(2000, 8, 6, coarse=5, middle=3, fine=3, rounds=2, regions=8, changes=5),
+    "preview": Effort(640, 4, 5, 4, coarse=4, middle=3, fine=1, rounds=2, regions=4, changes=3, coarse_changes=6),
+    "normal": Effort(1000, 5, 5, 4, coarse=4, middle=3, fine=2, rounds=2, regions=8, changes=3, coarse_changes=8),
+    "high": Effort(2000, 8, 6, 5, coarse=5, middle=3, fine=3, rounds=2, regions=8, changes=5, coarse_changes=8),
 }
 
 

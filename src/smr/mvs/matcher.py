@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import warp as wp
-from jaxtyping import Float32, Int32
 
 from ..arrays import launch_chunked
 from ..transforms import rigid_inverse, transform_points
@@ -27,27 +26,16 @@ _MOST_DEPTHS, _FEWEST_DEPTHS = 192, 32
 
 @dataclass(frozen=True)
 class PlaneMap:
-    """The planes of a view, as far as they have been found."""
-
-    planes: Float32[np.ndarray, "h w 3"]
-    """1 / z and its change per pixel right and down; 0 where there is none."""
-    costs: Float32[np.ndarray, "h w"]
-    chosen: Int32[np.ndarray, "h w"]
-    """Bit s: source s was believed."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height."""
-        return self.costs.shape[1], self.costs.shape[0]
-
-
-@dataclass
-class _State:
-    """The planes at one level, on the device."""
+    """The planes of a view, as far as they have been found, on the device, row by row."""
 
     planes: Any
+    """wp.array(vec3): 1 / z and its change per pixel right and down; 0 where there is none."""
     costs: Any
+    """wp.array(float32)."""
     chosen: Any
+    """wp.array(int32); bit s: source s was believed."""
+    size: tuple[int, int]
+    """Width and height."""
 
 
 class Matcher:
@@ -74,7 +62,7 @@ class Matcher:
         """Match a view by likeness alone, down to the level above the finest; yields after each piece of work."""
         sizes = self.photos.pyramid(self.views[index]).sizes
         last = min(1, len(sizes) - 1)
-        state: _State | None = None
+        state: PlaneMap | None = None
         for at in range(len(sizes) - 1, last - 1, -1):
             rounds = self.effort.coarse if state is None else self.effort.middle
             work = _Work(self, index, at, {})
@@ -85,29 +73,17 @@ class Matcher:
                 state = work.enlarge(state, at + 1)
             yield from work.propagate(state, rounds, 1.0)
         assert state is not None
-        return _fetch(state, sizes[last])
+        return state
 
     def refine(self, index: int, found: PlaneMap, maps: dict[int, PlaneMap]) -> Generator[None, None, PlaneMap]:
         """Match a view at the finest level, also by the maps of its sources (by index of view)."""
         work = _Work(self, index, 0, maps)
-        state = self._upload(found)
         if found.size != (work.camera.width, work.camera.height):
-            state = work.enlarge(state, 1)
+            state = work.enlarge(found, 1)
+        else:  # the launches below change it
+            state = PlaneMap(wp.clone(found.planes), wp.clone(found.costs), wp.clone(found.chosen), found.size)
         yield from work.propagate(state, self.effort.fine, 0.5)
-        return _fetch(state, (work.camera.width, work.camera.height))
-
-    def _upload(self, found: PlaneMap) -> _State:
-        return _State(
-            wp.array(found.planes.reshape(-1, 3), dtype=wp.vec3, device=self.device),
-            wp.array(found.costs.ravel(), dtype=wp.float32, device=self.device),
-            wp.array(found.chosen.ravel(), dtype=wp.int32, device=self.device),
-        )
-
-
-def _fetch(state: _State, size: tuple[int, int]) -> PlaneMap:
-    shape = size[::-1]
-    planes = state.planes.numpy().reshape(*shape, 3)
-    return PlaneMap(planes, state.costs.numpy().reshape(shape), state.chosen.numpy().reshape(shape))
+        return state
 
 
 class _Work:
@@ -125,7 +101,7 @@ class _Work:
         found = [maps[j] for j in self.around.sources[: len(sources)]] if maps else []
         map_sizes = [one.size for one in found] if maps else [(1, 1)] * len(sources)
         geometric = GEOMETRIC if maps else 0.0
-        side = matcher.effort.side
+        side = matcher.effort.side if at > 0 else matcher.effort.fine_side
         self.level = make_level(self.camera, side, len(sources), self.around, geometric, self.device)
         self.sources = make_sources(self.view, self.camera, sources, sizes, map_sizes, self.device)
         total = sum(width * height for width, height in sizes)
@@ -137,19 +113,21 @@ class _Work:
             pack(pyramid.images[place], width, height, first, images, self.device)
             wp.copy(masks, pyramid.masks[place], dest_offset=first, count=width * height)
             first += width * height
-        inverse = np.concatenate([one.planes[..., 0].ravel() for one in found]) if maps else np.zeros(1, np.float32)
+        planes = joined([one.planes for one in found], wp.vec3, self.device)
         patches, contrasts = self._array(self.pixels * side * side, wp.vec2), self._array(self.pixels, wp.float32)
         weigh(self.level, self.pyramid.images[at], patches, contrasts, self.device)
-        self.inputs = [self.level, self.sources, images, masks, wp.array(inverse, dtype=wp.float32, device=self.device)]
+        self.inputs = [self.level, self.sources, images, masks, planes]
         self.inputs += [patches, contrasts, self.pyramid.masks[at]]
 
     def _array(self, size: int, dtype: Any) -> wp.array:
         return wp.empty(size, dtype=dtype, device=self.device)
 
-    def empty(self) -> _State:
-        return _State(*(self._array(self.pixels, dtype) for dtype in (wp.vec3, wp.float32, wp.int32)))
+    def empty(self) -> PlaneMap:
+        size = (self.camera.width, self.camera.height)
+        planes, costs, chosen = (self._array(self.pixels, dtype) for dtype in (wp.vec3, wp.float32, wp.int32))
+        return PlaneMap(planes, costs, chosen, size)
 
-    def sweep(self, state: _State) -> Iterator[None]:
+    def sweep(self, state: PlaneMap) -> Iterator[None]:
         used = max(1, self.level.sources // 2)
         inputs = [*self.inputs, self._depths(), used]
         outputs = [state.planes, state.costs, state.chosen]
@@ -171,7 +149,7 @@ class _Work:
             most = max(most, float(np.median(np.linalg.norm(a - b, axis=1))) * camera.fx)
         return int(np.clip(math.ceil(most), _FEWEST_DEPTHS, _MOST_DEPTHS))
 
-    def enlarge(self, coarse: _State, above: int) -> _State:
+    def enlarge(self, coarse: PlaneMap, above: int) -> PlaneMap:
         state = self.empty()
         width, height = self.pyramid.sizes[above]
         inputs = [coarse.planes, coarse.costs, coarse.chosen, self.pyramid.images[above], width, height]
@@ -180,14 +158,24 @@ class _Work:
         launch_chunked(enlarge, self.pixels, inputs, outputs=outputs, device=self.device)
         return state
 
-    def propagate(self, state: _State, rounds: int, reach: float) -> Iterator[None]:
+    def propagate(self, state: PlaneMap, rounds: int, reach: float) -> Iterator[None]:
         half = (self.camera.width + 1) // 2 * self.camera.height
         effort = self.matcher.effort
-        regions = 8 if self.at > 0 else effort.regions
+        regions, changes = (8, effort.coarse_changes) if self.at > 0 else (effort.regions, effort.changes)
         for iteration in range(rounds):
             for color in range(2):
                 seed = (self.matcher.seed * 1000003 + self.view.frame * 4 + self.at) % 2**31
-                inputs = [*self.inputs, color, regions, effort.changes, reach * 0.6**iteration, iteration, seed]
+                inputs = [*self.inputs, color, regions, changes, reach * 0.6**iteration, iteration, seed]
                 outputs = [state.planes, state.costs, state.chosen]
                 launch_chunked(propagate, half, inputs, outputs=outputs, device=self.device)
                 yield
+
+
+def joined(arrays: Sequence[Any], dtype: Any, device: str) -> Any:
+    """Arrays on the device, one after the other; at least one item long."""
+    together = wp.empty(max(1, sum(array.shape[0] for array in arrays)), dtype=dtype, device=device)
+    first = 0
+    for array in arrays:
+        wp.copy(together, array, dest_offset=first, count=array.shape[0])
+        first += array.shape[0]
+    return together

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..captures import Decoder
 from ..captures.undistort import pinhole_of
 from ..records import Camera, Photo
 
+FindMask = Callable[[UInt8[np.ndarray, "h w"]], Bool[np.ndarray, "h w"]]
 COARSEST = 256
 """Pixels; halving stops where the longer side is not longer than this."""
 
@@ -73,8 +75,10 @@ def level_sizes(camera: Camera) -> tuple[tuple[int, int], ...]:
 class Photos:
     """Pyramids of the views, decoded when they are asked for; the latest stay on the device."""
 
-    def __init__(self, device: str, limit: int) -> None:
+    def __init__(self, device: str, limit: int, find_mask: FindMask | None = None) -> None:
         self.device = device
+        self.find_mask = find_mask
+        """Finds the object in the grey levels of a photo."""
         self.limit = limit
         """Bytes."""
         self._decoder = Decoder()
@@ -95,7 +99,22 @@ class Photos:
     def decode(self, view: View) -> tuple[UInt8[np.ndarray, "h w"], Bool[np.ndarray, "h w"] | None]:
         """Grey levels and mask of a photo, undistorted; may be called from several threads."""
         pixels, _ = self._decoder.photo(view.photo)
-        return np.asarray(Image.fromarray(pixels).convert("L")), self._decoder.mask(view.photo)
+        grey = np.asarray(Image.fromarray(pixels).convert("L"))
+        mask = self._decoder.mask(view.photo)
+        if self.find_mask is not None:
+            found = self.find_mask(grey)
+            mask = found if mask is None else mask & found
+        return grey, mask
+
+    def mask(self, view: View) -> Bool[np.ndarray, "h w"] | None:
+        """Which pixels of the undistorted photo show the object; None where nothing tells.
+
+        Raises:
+            SmrError: The mask or the photo cannot be decoded.
+        """
+        if self.find_mask is not None:
+            return self.decode(view)[1]
+        return None if view.photo.mask is None else self._decoder.mask(view.photo)
 
     def keep(self, view: View, decoded: tuple[np.ndarray, np.ndarray | None]) -> Pyramid:
         """Put a decoded photo on the device."""
