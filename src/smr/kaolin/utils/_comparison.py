@@ -91,7 +91,7 @@ def contained_torch_equal(
 def check_allclose(
     tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> None:
-    """Raise where two tensors are not close, saying how many values differ and by how much at most.
+    """Raise where two tensors, broadcast, are not close, saying how many values differ and by how much at most.
 
     Args:
         tensor: One.
@@ -101,8 +101,10 @@ def check_allclose(
         equal_nan: NaN equals NaN.
 
     Raises:
-        AssertionError: They are not close, or of another shape, type or device.
+        AssertionError: They are not close, or of another type or device.
+        RuntimeError: Their shapes cannot be broadcast.
     """
+    tensor, other = torch.broadcast_tensors(tensor, other)
     torch.testing.assert_close(tensor, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
