@@ -4,9 +4,9 @@
     python benchmarks/ops_distance.py --device cpu --sizes 10000 100000 --repeats 5
 
 One JSON line for each operation and size: median milliseconds of `repeats` after two warm-up runs, each synchronised,
-the trees' building included; `floor_ms` is the time that reading the inputs and writing the results once would take at the
-given bandwidth. On the CPU `cpu_ms` is user + system time of all threads, and Chamfer has a line for scipy's KD-tree.
-Points lie at random near the surface (within 5 % of its size) and, for the inside test, in the box around it.
+the trees' building included; `floor_ms` is the time that reading the inputs and writing the results once would take at
+the given bandwidth. On the CPU `cpu_ms` is user + system time of all threads, and Chamfer has a line for scipy's
+KD-tree. Points lie at random near the surface (within 5 % of its size) and, for the inside test, in the box around it.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def find_closest(
     if surface is None:
         assert triangles is not None
         surface = plant_triangles(triangles)
-    p = points.detach().double()
+    p = points.detach().double().contiguous()
     offset = torch.empty_like(p)
     faces = torch.empty(p.shape[:2], dtype=torch.int32, device=p.device)
     weights = torch.empty_like(p)

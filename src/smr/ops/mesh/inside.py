@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, no_type_check
+from typing import no_type_check
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ _GENERIC = (
 """A rotation by one radian about (1, 2, 3): turns an open surface before its rays are cast, so that no point lies just
 below a corner of the boundary, where the solid angles to the ray's direction are not defined."""
 
-Rule = Literal["winding", "even-odd", "any"]
+RULES = ("winding", "even-odd", "any")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def winding_number(vertices: torch.Tensor, faces: torch.Tensor, points: torch.Te
 
 
 def is_inside(
-    vertices: torch.Tensor, faces: torch.Tensor, points: torch.Tensor, *, rule: Rule = "winding"
+    vertices: torch.Tensor, faces: torch.Tensor, points: torch.Tensor, *, rule: str = "winding"
 ) -> torch.Tensor:
     """Whether each point lies inside a mesh: bool, (N,) or (B, N); not differentiable.
 
@@ -93,8 +93,7 @@ def is_inside(
         ValueError: Other shapes, two devices, no faces, an index that is not there, a value that is not finite, or
             another rule.
     """
-    if rule not in ("winding", "even-odd", "any"):
-        raise ValueError(f"rule must be winding, even-odd or any, not {rule!r}")
+    check_rule(rule)
     check_mesh(vertices, faces)
     check_points(points, vertices, "vertices")
     return inside_by(rule, _batched(vertices), faces, _batched(points)).reshape(points.shape[:-1])
@@ -126,8 +125,14 @@ def signed_distance(vertices: torch.Tensor, faces: torch.Tensor, points: torch.T
     return torch.where(inside, -distance, distance)
 
 
+def check_rule(rule: str) -> None:
+    """Refuse a rule that is not known."""
+    if rule not in RULES:
+        raise ValueError(f"rule must be winding, even-odd or any, not {rule!r}")
+
+
 def inside_by(
-    rule: Rule,
+    rule: str,
     vertices: torch.Tensor,
     faces: torch.Tensor,
     points: torch.Tensor,

@@ -10,7 +10,7 @@ import torch
 from ..points.distance import root
 from ..tensors import checks_values, use_warp
 from .distance import check_mesh, plant_triangles, point_to_triangle_distance, take_triangles
-from .inside import Rule, inside_by
+from .inside import check_rule, inside_by
 
 _BLOCK = 2**21
 """Grid points that are looked at together."""
@@ -34,7 +34,7 @@ def mesh_to_sdf(
     *,
     padding: float = 0.1,
     box: tuple[torch.Tensor, torch.Tensor] | None = None,
-    rule: Rule = "winding",
+    rule: str = "winding",
 ) -> SdfGrid:
     """Signed distance to a mesh at all points of a grid around it; exact, not truncated, not differentiable.
 
@@ -61,8 +61,7 @@ def mesh_to_sdf(
         raise ValueError(f"resolution is {resolution}; each axis needs at least 2 grid points")
     if not padding >= 0:
         raise ValueError(f"padding is {padding}; it must not be negative")
-    if rule not in ("winding", "even-odd", "any"):
-        raise ValueError(f"rule must be winding, even-odd or any, not {rule!r}")
+    check_rule(rule)
     meshes = (vertices if vertices.dim() == 3 else vertices[None]).detach()
     origin, spacing = _frame(meshes, sizes, padding, box)
     values = torch.empty(len(meshes), sizes[0] * sizes[1] * sizes[2], dtype=vertices.dtype, device=vertices.device)
