@@ -84,8 +84,18 @@ def fill_holes(
     """
     if max_hole_edges < 3:
         raise ValueError(f"a hole has at least 3 edges; max_hole_edges is {max_hole_edges}")
-    mesh = to_record(vertices, faces)
-    return from_record(fill_holes_of(repair_non_manifold(mesh), max_hole_edges, fair=fair), vertices, faces)
+    mesh = _manifold(to_record(vertices, faces))
+    return from_record(fill_holes_of(mesh, max_hole_edges, fair=fair), vertices, faces)
+
+
+def _manifold(mesh: Mesh) -> Mesh:
+    """The mesh itself, with its numbers, where repair would change nothing but drop vertices without a face."""
+    repaired = repair_non_manifold(mesh)
+    same_places = len(repaired.faces) == len(mesh.faces) and np.array_equal(
+        repaired.vertices[repaired.faces], mesh.vertices[mesh.faces]
+    )
+    same_vertices = len(np.unique(repaired.faces)) == len(np.unique(mesh.faces))
+    return mesh if same_places and same_vertices else repaired
 
 
 def simplify(
