@@ -75,7 +75,10 @@ def check_tensor(
 
 
 def check_same_device(**tensors: torch.Tensor | None) -> None:
-    """Raise ValueError where the named tensors are on more than one device."""
+    """Raise ValueError where the named tensors are on more than one device, TypeError where one is no tensor."""
+    for name, tensor in tensors.items():
+        if tensor is not None and not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
     devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
     if len(set(devices.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in devices.items())

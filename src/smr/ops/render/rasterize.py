@@ -93,7 +93,7 @@ def check_scene(
     check_same_device(vertices=vertices, camera=camera)
     if camera.dtype != vertices.dtype:
         raise TypeError(f"camera is {camera.dtype} and vertices {vertices.dtype}; they must be of one type")
-    if max(size, camera.shape[0]) > vertices.shape[0]:
+    if vertices.shape[0] == 1:
         vertices = vertices.expand(max(size, camera.shape[0]), -1, -1)
     height, width = _size(image_size)
     if near is None:

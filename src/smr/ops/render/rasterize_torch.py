@@ -156,10 +156,12 @@ def _edge(a: Tensor, b: Tensor, p: Tensor) -> Tensor:
 def _resolve(
     vertices: Tensor, camera: Tensor, faces: Tensor, per: int, pix_to_face: Tensor, view: Any
 ) -> tuple[Tensor, Tensor]:
-    """Depths and barycentric coordinates, differentiable."""
+    """Depths and barycentric coordinates, differentiable, computed in double precision."""
+    dtype = vertices.dtype
+    vertices, camera = vertices.double(), camera.double()
     image, row, column, _ = (pix_to_face >= 0).nonzero(as_tuple=True)
-    zbuf = vertices.new_full(pix_to_face.shape, -1)
-    bary = vertices.new_full((*pix_to_face.shape, 3), -1)
+    zbuf = vertices.new_full(pix_to_face.shape, -1, dtype=dtype)
+    bary = vertices.new_full((*pix_to_face.shape, 3), -1, dtype=dtype)
     if len(image) == 0:
         return zbuf, bary
     seen = pix_to_face >= 0
@@ -177,7 +179,7 @@ def _resolve(
     first = areas.new_tensor([1.0, 0.0, 0.0])
     weights = torch.where(total > 0, areas / torch.where(total > 0, total, 1.0), first)
     depths = (weights * corners[..., 2]).sum(-1)
-    return zbuf.masked_scatter(seen, depths), bary.masked_scatter(seen[..., None], weights)
+    return zbuf.masked_scatter(seen, depths.to(dtype)), bary.masked_scatter(seen[..., None], weights.to(dtype))
 
 
 def _cross(a: Tensor, b: Tensor) -> Tensor:

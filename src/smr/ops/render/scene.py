@@ -63,10 +63,9 @@ class Scene:
         counter = memory[self._pixels :][:1]
         most_tiles = Drawing.most_tiles_of(items)
         faces = (self._count, self._rows, self._per_image, most_tiles, before)
-        arguments = (self._view, self._snapped, *faces, keys, counter, large, start, self._faults)
-        _DRAW_SMALL(items, *arguments, like=keys)
-        arguments = (self._view, self._snapped, self._points, *faces, counter, large, start, keys)
-        _DRAW_LARGE(32 * LARGE_WARPS, *arguments, like=keys)
+        seen = (self._view, self._snapped)
+        _DRAW_SMALL(items, *seen, *faces, keys, counter, large, start, self._faults, like=keys)
+        _DRAW_LARGE(32 * LARGE_WARPS, *seen, self._points, *faces, counter, large, start, keys, like=keys)
         return keys
 
     def _drawing(self) -> Drawing:

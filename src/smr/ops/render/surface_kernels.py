@@ -37,6 +37,25 @@ def face_corners(faces: wp.array(dtype=wp.vec3i), face: int, image: int, per_ima
     return wp.vec3i(first + corners[0], first + corners[1], first + corners[2])
 
 
+@wp.func
+@no_type_check
+def _double(v: Any):
+    return wp.vec3d(wp.float64(v[0]), wp.float64(v[1]), wp.float64(v[2]))
+
+
+@wp.func
+@no_type_check
+def _offset(corner: wp.vec3d, k: wp.array(dtype=Any), first: int, px: wp.float64, py: wp.float64, perspective: int):
+    """`offset` in double precision."""
+    w = wp.float64(1.0)
+    if perspective != 0:
+        w = corner[2]
+    x = wp.float64(k[first]) * corner[0] + wp.float64(k[first + 1]) * corner[1] + (wp.float64(k[first + 2]) - px) * w
+    y = wp.float64(k[first + 3]) * corner[0] + wp.float64(k[first + 4]) * corner[1]
+    y += (wp.float64(k[first + 5]) - py) * w
+    return x, y
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _resolve(
@@ -57,37 +76,37 @@ def _resolve(
     i = base + wp.tid()
     fragment = wp.int64(i) * wp.int64(layers) + wp.int64(layer)
     key = keys[i]
-    zero = type(intrinsics[0])(0.0)
-    one = type(intrinsics[0])(1.0)
     if key == wp.uint64(0):
+        one = type(intrinsics[0])(1.0)
         pix_to_face[fragment] = wp.int64(-1)
         zbuf[fragment] = -one
         bary_coords[fragment] = type(vertices[0])(-one, -one, -one)
         return
     pixels = view.width * view.height
     image = i / pixels
-    px = type(intrinsics[0])(i % pixels % view.width) + type(intrinsics[0])(0.5)
-    py = type(intrinsics[0])(i % pixels / view.width) + type(intrinsics[0])(0.5)
+    px = wp.float64(i % pixels % view.width) + wp.float64(0.5)
+    py = wp.float64(i % pixels / view.width) + wp.float64(0.5)
     face = key_face(key)
     corners = face_corners(faces, face, image, per_image, vertex_count)
     k = matrix_of(intrinsics, image)
-    v0 = vertices[corners[0]]
-    v1 = vertices[corners[1]]
-    v2 = vertices[corners[2]]
-    ax, ay = offset(v0, intrinsics, k, px, py, view.perspective)
-    bx, by = offset(v1, intrinsics, k, px, py, view.perspective)
-    cx, cy = offset(v2, intrinsics, k, px, py, view.perspective)
+    # in double precision: what is left of coordinates a million times larger must still have digits
+    v0 = _double(vertices[corners[0]])
+    v1 = _double(vertices[corners[1]])
+    v2 = _double(vertices[corners[2]])
+    ax, ay = _offset(v0, intrinsics, k, px, py, view.perspective)
+    bx, by = _offset(v1, intrinsics, k, px, py, view.perspective)
+    cx, cy = _offset(v2, intrinsics, k, px, py, view.perspective)
     a, b, c, _sign = areas(ax, ay, bx, by, cx, cy)
     total = a + b + c
-    if total > zero:
+    if total > wp.float64(0.0):
         a = a / total
         b = b / total
         c = c / total
     else:
-        a = one
+        a = wp.float64(1.0)
     pix_to_face[fragment] = wp.int64(face)
-    zbuf[fragment] = a * v0[2] + b * v1[2] + c * v2[2]
-    bary_coords[fragment] = type(v0)(a, b, c)
+    zbuf[fragment] = type(zbuf[fragment])(a * v0[2] + b * v1[2] + c * v2[2])
+    bary_coords[fragment] = type(vertices[0])(type(intrinsics[0])(a), type(intrinsics[0])(b), type(intrinsics[0])(c))
 
 
 @wp.func
