@@ -159,3 +159,20 @@ def test_poisson_surface_of_a_sphere() -> None:
         poisson_surface_reconstruction(points[0])
     with pytest.raises(kaolin.ops.points.SmrError, match="all lie in one place"):
         poisson_surface_reconstruction(torch.zeros(1, 20, 3))
+
+
+def test_the_first_steps_of_a_sparse_reconstruction_run_as_printed() -> None:
+    torch.manual_seed(0)
+    points_3d = torch.randn(500, 3) * 0.5
+    mesh = kaolin.ops.points.poisson_surface_reconstruction(
+        points_3d.unsqueeze(0),
+        normals=None,
+        grid_resolution=128,
+        max_points_per_voxel=10,
+    )[0]
+    assert mesh.vertices.shape[0] > 100
+    assert mesh.faces.shape[0] > 100
+    smoothed_vertices = kaolin.ops.mesh.laplacian_smooth(mesh.vertices.unsqueeze(0), mesh.faces, iterations=3)[0]
+    assert smoothed_vertices.shape == mesh.vertices.shape
+    chosen, _ = kaolin.ops.points.sample_farthest_points(points_3d.unsqueeze(0), K=64)
+    assert chosen.shape == (1, 64, 3)

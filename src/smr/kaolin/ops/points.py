@@ -18,7 +18,7 @@ from ...ops.points.voxels import keep_per_voxel
 from ...points.poisson import poisson
 
 if TYPE_CHECKING:
-    from ..rep import Mesh
+    from ..rep.mesh import Mesh
 
 __all__ = ["poisson_surface_reconstruction", "sample_farthest_points"]
 
@@ -73,7 +73,7 @@ def poisson_surface_reconstruction(
     Returns:
         A mesh for each cloud, on the device of the points. Not differentiable.
     """
-    from ..rep import Mesh
+    from ..rep.mesh import Mesh
 
     if points.dim() != 3 or points.shape[-1] != 3:
         raise ValueError(f"points must have the shape (B, N, 3), not {tuple(points.shape)}")

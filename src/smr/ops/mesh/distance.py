@@ -126,10 +126,10 @@ def take_triangles(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
 
 def corner_types(weights: torch.Tensor) -> torch.Tensor:
     """Where on its face a point lies, from which weights are exactly zero."""
-    zero = weights == 0
-    code = (zero * torch.tensor([1, 2, 4], device=weights.device, dtype=torch.int32)).sum(dim=-1)
-    table = torch.tensor([0, 5, 6, 3, 4, 2, 1, 0], device=weights.device, dtype=torch.int32)
-    return table[code]
+    zero = (weights == 0).int()
+    code = 5 * zero[..., 0] + 6 * zero[..., 1] + 4 * zero[..., 2]  # 4, 5, 6 on an edge; the sum of two at a corner
+    corner = torch.where(code == 10, 1, torch.where(code == 9, 2, 3))
+    return torch.where(code < 7, code, corner).int()
 
 
 def plant_triangles(triangles: torch.Tensor) -> Forest:

@@ -14,8 +14,10 @@ from ..tensors import as_warp, launch, use_warp
 from ..trees import box_distance, leaf_start, plant
 from .neighbors import check_clouds
 
-_BLOCK = 1024
+_BLOCK = 512
 """Threads of a GPU that work on a cloud together."""
+_BUCKETS = {"cpu": 64, "cuda": 32}
+"""Points of a bucket."""
 _TAKEN = -2.0
 _LAST = -1.0
 """Distances of points that were chosen, and of those that are chosen only when no other is left."""
@@ -83,7 +85,7 @@ def _pick_plainly(places: torch.Tensor, distances: torch.Tensor, first: torch.Te
 def _pick_by_buckets(places: torch.Tensor, distances: torch.Tensor, first: torch.Tensor, count: int) -> torch.Tensor:
     clouds, total = places.shape[:2]
     on_gpu = places.device.type == "cuda"
-    forest = plant(places[:, :, None], leaf_size=min(64, max(16, total // 16384)) if on_gpu else 64)
+    forest = plant(places[:, :, None], leaf_size=_BUCKETS[places.device.type])
     order = forest.order.long()
     numbers = torch.arange(total, dtype=torch.int32, device=places.device).expand_as(order)
     place_of = torch.empty_like(forest.order).scatter_(1, order, numbers)
@@ -129,19 +131,16 @@ def _pick(
         taken = place_of[cloud, latest]
         p = places[first + taken, 0]
         local = p - origin[cloud]
+        holder = int((wp.int64(taken + 1) * wp.int64(leaves) - wp.int64(1)) / wp.int64(count))
         best = wp.float64(-4.0)
         best_point = int(2147483647)
         leaf = int(lane)
         while leaf < leaves:
             top = tops[cloud, leaf]
-            champion = champions[cloud, leaf]
-            start = leaf_start(leaf, count, depth)
-            stop = leaf_start(leaf + 1, count, depth)
-            holds = taken >= start and taken < stop
-            if holds or (usable and box_distance(boxes, root + leaf, local) < top):
+            if leaf == holder or (usable and box_distance(boxes, root + leaf, local) < top):
                 top = wp.float64(-4.0)
                 champion = int(2147483647)
-                for k in range(start, stop):
+                for k in range(leaf_start(leaf, count, depth), leaf_start(leaf + 1, count, depth)):
                     distance = distances[first + k]
                     if usable and distance > wp.float64(0.0):
                         away = places[first + k, 0] - p
@@ -149,15 +148,18 @@ def _pick(
                     if k == taken:
                         distance = wp.float64(-2.0)
                     distances[first + k] = distance
-                    point = order[first + k]
-                    if distance > top or (distance == top and point < champion):
-                        top = distance
-                        champion = point
+                    if distance >= top:
+                        point = order[first + k]
+                        if distance > top or point < champion:
+                            top = distance
+                            champion = point
                 tops[cloud, leaf] = top
                 champions[cloud, leaf] = champion
-            if top > best or (top == best and champion < best_point):
-                best = top
-                best_point = champion
+            if top >= best:
+                point = champions[cloud, leaf]
+                if top > best or point < best_point:
+                    best = top
+                    best_point = point
             leaf += block
         farthest = wp.tile_max(wp.tile(best))[0]
         if best != farthest:
