@@ -127,6 +127,8 @@ class Mesh:
     """Unit vertex normals."""
     colors: UInt8[np.ndarray, "V 3"] | None = None
     """sRGB vertex colours."""
+    support: Int32[np.ndarray, " V"] | None = None
+    """Depth maps that confirm each vertex; set on a finished mesh, and written to PLY and glTF."""
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,9 @@ def _primitive(
         colors = np.full((len(rows), 4), 65535, np.uint16)  # 16 bits: 8 bits of linear light show steps in the dark
         colors[:, :3] = np.round(LINEAR_FROM_BYTE * 65535).astype(np.uint16)[mesh.colors[rows]]
         attributes["COLOR_0"] = buffer.accessor(colors, "VEC4", UINT16, _ARRAY_BUFFER, normalized=True)
+    if mesh.support is not None:  # a name of our own begins with an underscore
+        support = mesh.support[rows].astype(np.float32)
+        attributes["_SUPPORT"] = buffer.accessor(support, "SCALAR", FLOAT, _ARRAY_BUFFER)
     short = len(points) < 65535  # the last index of 16 bits is reserved
     indices = faces.astype(np.uint16 if short else np.uint32).ravel()
     index = buffer.accessor(indices, "SCALAR", UINT16 if short else UINT32, _ELEMENT_BUFFER)

@@ -18,7 +18,7 @@ _NAMES = {"<f4": "float", "<f8": "double", "<i4": "int", "u1": "uchar"}
 
 
 def write_ply(model: AnyMesh, path: Path, options: WriteOptions) -> None:
-    """Write a PLY; float64 vertices as double, texture coordinates a corner, vertex normals and colours."""
+    """Write a PLY; float64 vertices as double, texture coordinates a corner, vertex normals, colours and support."""
     files: list[tuple[Path, list[bytes]]] = []
     comments = [f"smr {__version__}", f"up axis: {options.world_up}"]
     if isinstance(model, TexturedMesh) and model.materials:
@@ -49,6 +49,9 @@ def _vertex_rows(model: AnyMesh) -> np.ndarray:
     if mesh.colors is not None:
         fields += [("red", "u1"), ("green", "u1"), ("blue", "u1")]
         columns += list(mesh.colors.T)
+    if mesh.support is not None:
+        fields.append(("support", "<i4"))
+        columns.append(mesh.support)
     rows = np.empty(len(mesh.vertices), np.dtype(fields))
     for (name, _), column in zip(fields, columns, strict=True):
         rows[name] = column

@@ -38,8 +38,9 @@ def before_dark(grey: UInt8[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"]:
     with np.errstate(divide="ignore", invalid="ignore"):
         dark, bright = sums / below, (sums[-1] - sums) / (below[-1] - below)
         spread = below * (below[-1] - below) * (bright - dark) ** 2
-    best = int(np.nanargmax(np.where(np.isfinite(spread), spread, -1)))
-    if not np.isfinite(bright[best]):
+    spread = np.where(np.isfinite(spread), spread, -1.0)
+    best = int(spread.argmax())
+    if spread[best] <= 0:  # one level
         return np.ones(grey.shape, dtype=bool)
     mask = levels > dark[best] + _SHADOW * (bright[best] - dark[best])
     mask = _without_small(mask, 0.02)
