@@ -557,6 +557,32 @@ def test_wrong_calls_are_told(call: Any, error: type[Exception], text: str, unch
         call()
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(-100, 100).map(lambda v: v / 100), min_size=7, max_size=7))
+def test_folds_are_roots_of_the_slope_and_nothing_folds_before(values: list[float]) -> None:
+    c = tensor([*values, 0.0, 0.0])
+    found = []
+    for kernels in ("warp", "torch"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SMR_KERNELS", kernels)
+            found.append(lens.radial_limit(c, math.inf))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=0)
+    limit = float(found[0])
+    a, b = np.array([1.0, *values[:4]]), np.array([1.0, *values[4:]])
+    U, D = np.polynomial.Polynomial(a), np.polynomial.Polynomial(b)
+    s = np.polynomial.Polynomial([0.0, 1.0])
+    slope = U * D + 2 * s * (U.deriv() * D - U * D.deriv())
+    roots = np.concatenate([slope.roots(), D.roots()])
+    real = roots.real[(np.abs(roots.imag) < 1e-12) & (roots.real > 0)]
+    exact = math.sqrt(real.min()) if len(real) else math.inf
+    if math.isinf(limit):
+        assert exact > 1e5 or len(real) > 1  # a touching pair may lie between two samples
+    else:
+        assert limit == pytest.approx(exact, rel=1e-5) or limit > exact
+        nearest = np.sqrt(real)[np.abs(np.sqrt(real) - limit).argmin()]
+        assert limit == pytest.approx(nearest, rel=1e-5)
+
+
 def test_largest_angle_of_lenses_without_a_fold() -> None:
     assert torch.isinf(pinhole(None).fold)
     assert float(replace(fisheye(), distortion=None).fold) == math.pi

@@ -32,7 +32,10 @@ LARGEST_TANGENT = 1e8
 _RADIAL_STEPS = 60
 _PLANAR_STEPS = 12
 _SAMPLES = 256
+_FINER = 32
 _REFINEMENTS = 5
+_NEAREST_ONE = 1e-12
+"""Stands for 1 - t at t = 1, where the radius is infinite."""
 
 Coefficients = Float[Tensor, "... 9"]
 """a1 a2 a3 a4 b1 b2 b3 p1 p2."""
@@ -90,23 +93,39 @@ def radial_limit(coefficients: Coefficients, largest: float) -> Float64[Tensor, 
 
     It is found on a grid that is refined, on the tensors' device and without waiting for it.
     """
-    c = coefficients.double()[..., None, :]
+    c = coefficients.double()
+    limits = _limit_warp(c) if use_warp() else _limit_torch(c)
+    return limits.clamp_max(largest)
+
+
+def _limit_torch(coefficients: Tensor) -> Tensor:
+    """The first of the samples that folds, then the first of finer samples before it, and so on."""
+    c = coefficients[..., None, :]
     # t in [0, 1) to s in [0, inf): half of the samples lie below s = 1
     low = torch.zeros(c.shape[:-1], dtype=torch.float64, device=c.device)
-    width = torch.ones_like(low)
+    width = 1.0
+    never = torch.zeros_like(low, dtype=torch.bool)
     for step in range(1 + _REFINEMENTS):
-        samples = _SAMPLES if step == 0 else _SAMPLES // 8
-        t = low + width * torch.arange(1, samples + 1, dtype=torch.float64, device=c.device) / samples
-        s = t / (1 - t).clamp_min(1e-300)
+        samples = _SAMPLES if step == 0 else _FINER
+        t = low + width / samples * torch.arange(1, samples + 1, dtype=torch.float64, device=c.device)
+        s = t / (1 - t).clamp_min(_NEAREST_ONE)
         up, down, up_slope, down_slope = _polynomials(s, c)
-        folds = ~((up * down + 2 * s * (up_slope * down - up * down_slope) > 0) & (down > 0)) & (t < 1)
-        first = torch.where(folds, torch.arange(samples, device=c.device), samples).amin(-1, keepdim=True)
+        grows = (up * down + 2 * s * (up_slope * down - up * down_slope) > 0) & (down > 0)
+        first = torch.where(grows, samples, torch.arange(samples, device=c.device)).amin(-1, keepdim=True)
         if step == 0:
             never = first == samples
         width = width / samples
         low = low + width * first
-    s = low / (1 - low).clamp_min(1e-300)
-    return torch.where(never, largest, s.sqrt()).squeeze(-1).clamp_max(largest)
+    s = low / (1 - low).clamp_min(_NEAREST_ONE)
+    return torch.where(never, torch.inf, s.sqrt()).squeeze(-1)
+
+
+def _limit_warp(coefficients: Tensor) -> Tensor:
+    limits = torch.empty(coefficients.shape[:-1], dtype=torch.float64, device=coefficients.device)
+    if limits.numel():
+        inputs = [as_warp(coefficients.reshape(-1, 9)), _SAMPLES, _FINER, _REFINEMENTS, _NEAREST_ONE]
+        launch(_find_fold, limits.numel(), inputs, outputs=[as_warp(limits.view(-1))], like=coefficients)
+    return limits
 
 
 def _polynomials(s: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -301,6 +320,49 @@ def _solve_radius(
         else:
             r = wp.min(wp.float64(0.5) * (low + high), wp.float64(2.0) * low + wp.float64(1.0))
     return r
+
+
+@wp.func
+@no_type_check
+def _first_fold(
+    c: wp.array2d(dtype=wp.float64), row: int, low: wp.float64, width: wp.float64, samples: int, nearest_one: wp.float64
+) -> int:
+    """The first of equal steps from `low` at whose end the radius no longer grows; `samples` where it always does."""
+    one = wp.float64(1.0)
+    for i in range(samples):
+        t = low + width * wp.float64(i + 1)
+        s = t / wp.max(one - t, nearest_one)
+        up = _up(c, row, s)
+        down = _down(c, row, s)
+        slope = up * down + wp.float64(2.0) * s * (_up_slope(c, row, s) * down - up * _down_slope(c, row, s))
+        if not (slope > wp.float64(0.0) and down > wp.float64(0.0)):
+            return i
+    return samples
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _find_fold(
+    base: int,
+    c: wp.array2d(dtype=wp.float64),
+    samples: int,
+    finer: int,
+    refinements: int,
+    nearest_one: wp.float64,
+    limits: wp.array(dtype=wp.float64),
+):
+    row = base + wp.tid()
+    one = wp.float64(1.0)
+    width = one / wp.float64(samples)
+    first = _first_fold(c, row, wp.float64(0.0), width, samples, nearest_one)
+    if first == samples:
+        limits[row] = wp.float64(wp.inf)
+        return
+    low = width * wp.float64(first)
+    for _ in range(refinements):
+        width = width / wp.float64(finer)
+        low += width * wp.float64(_first_fold(c, row, low, width, finer, nearest_one))
+    limits[row] = wp.sqrt(low / wp.max(one - low, nearest_one))
 
 
 @wp.kernel(enable_backward=False)
