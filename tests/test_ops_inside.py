@@ -105,7 +105,7 @@ def test_many_boundary_edges_go_through_the_tree(monkeypatch: pytest.MonkeyPatch
     vertices, faces = torch.tensor(shape.vertices), torch.tensor(shape.faces)[::2]
     points = torch.rand(100, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     exact = winding_number(vertices, faces, points)
-    monkeypatch.setattr(module, "_MANY_EDGES", 10)
+    monkeypatch.setitem(module._MANY_EDGES, "cpu", 10)
     by_tree = winding_number(vertices, faces, points)
     mesh = Mesh(vertices.numpy(), faces.numpy().astype(np.int32))
     np.testing.assert_array_equal(by_tree, winding_number_by_tree(mesh, points.numpy()))

@@ -10,6 +10,7 @@ import trimesh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smr.ops import trees
 from smr.ops.mesh.sample import sample_packed_surfaces, sample_surface
 from smr.ops.points import (
     center_points,
@@ -294,3 +295,20 @@ def test_wrong_input_is_named() -> None:
         chamfer_distance(good, good.double())
     with pytest.raises(TypeError, match=r"points must be float32 or float64, not float16"):
         sample_farthest_points(good.half(), 2)
+
+
+def test_batches_too_large_for_one_call_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "_MOST", 100)
+    with pytest.raises(ValueError, match="101 points or faces in a batch are too many for one call; at most 100"):
+        sample_farthest_points(random(101, 3), 2)
+    with pytest.raises(ValueError, match="200 points or faces in a batch"):
+        nearest_neighbors(random(2, 100, 3), random(2, 9, 3))
+
+
+def test_without_checks_nothing_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SMR_CHECKS", "0")
+    points = random(50, 3)
+    points[3] = torch.nan
+    for k in (1, 3):
+        found = walk_forest(points[None], k, plant_points(random(1, 20, 3)))
+        assert ((found >= 0) & (found < 20)).all()

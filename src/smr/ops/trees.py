@@ -22,6 +22,8 @@ from .tensors import as_warp, launch
 
 _BITS = 20
 """Bits of a coordinate on the Hilbert curve."""
+_MOST = 2**30
+"""Items or points of a batch, whose numbers, and twice those of nodes, are 32-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def plant(items: torch.Tensor, *, leaf_size: int) -> Forest:
     """
     items = items.detach()
     clouds, count, corners = items.shape[:3]
+    _refuse_more(clouds * count)
     low, high = torch.aminmax(items.reshape(clouds, count * corners, 3), dim=1)
     low, high = low.double(), high.double()
     origin = torch.zeros_like(low) if items.dtype == torch.float32 else (0.5 * (low + high)).float().double()
@@ -104,12 +107,18 @@ def curve_through(points: torch.Tensor) -> torch.Tensor:
 
 
 def _along_curve(points: torch.Tensor, frame: torch.Tensor) -> torch.Tensor:
+    _refuse_more(points.shape[0] * points.shape[1])
     codes = torch.empty(points.shape[:2], dtype=torch.int64, device=points.device)
     inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(frame, wp.vec4d), points.shape[1]]
     launch(_hilbert, codes.numel(), inputs, outputs=[as_warp(codes.reshape(-1))], like=points)
     if codes.device.type == "cpu":  # NumPy sorts several times as fast as torch here
         return torch.from_numpy(codes.numpy().argsort(axis=1, kind="stable").astype(np.int32))
     return torch.sort(codes, dim=1, stable=True).indices.int()
+
+
+def _refuse_more(count: int) -> None:
+    if count > _MOST:
+        raise ValueError(f"{count} points or faces in a batch are too many for one call; at most {_MOST} are possible")
 
 
 @wp.func

@@ -215,7 +215,7 @@ def _find_closest(
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
-    best_face = int(-1)
+    best_face = int(0)
     best_offset = wp.vec3d()
     best_weight = wp.vec3d()
     node = int(1)

@@ -24,7 +24,7 @@ from .distance import (
     take_triangles,
 )
 
-_MANY_EDGES = 1024
+_MANY_EDGES = {"cpu": 1024, "cuda": 16384}
 """A surface with more boundary edges is summed up through a tree instead of edge by edge."""
 _PAIRS = 2**20
 """Pairs of a point and a face that the plain-torch way looks at together."""
@@ -55,8 +55,9 @@ def winding_number(vertices: torch.Tensor, faces: torch.Tensor, points: torch.Te
     For a closed mesh an integer, exactly: the signed number of faces that a ray from the point leaves through. Shared
     edges are decided alike for all faces around them, so a ray through a vertex or along an edge or a face counts
     right. For an open mesh the ray's number is completed by the solid angles between its direction and the boundary,
-    which is exact too (Martens and Bessmeltsev 2025): O(log F + boundary edges) a point. With more than 1024 boundary
-    edges it is the sum over a tree on the CPU, with an error of up to 0.03 a body (`smr.mesh.winding`).
+    which is exact too (Martens and Bessmeltsev 2025): O(log F + boundary edges) a point. With more than 1024
+    boundary edges (16384 on a GPU) it is the sum over a tree that is built on the CPU, with an error of up to 0.03 a
+    body (`smr.mesh.winding`).
 
     Args:
         vertices: (V, 3) or (B, V, 3), float32 or float64.
@@ -164,7 +165,7 @@ def _winding(
         boundary = find_boundary(vertices, faces)
     if boundary is None or len(boundary.edges) == 0:
         return _cross(vertices, faces, points, surface)[0].double()
-    if len(boundary.edges) > _MANY_EDGES:
+    if len(boundary.edges) > _MANY_EDGES[points.device.type]:
         return _sum_by_tree(vertices, faces, points)
     turn = torch.tensor(_GENERIC, dtype=torch.float64, device=points.device)
     vertices, points = vertices.double() @ turn, points.double() @ turn

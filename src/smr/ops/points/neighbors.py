@@ -154,7 +154,7 @@ def _search_kd_trees(points: torch.Tensor, targets: torch.Tensor, k: int) -> tor
 def walk_forest(points: torch.Tensor, k: int, forest: Forest, order: torch.Tensor | None = None) -> torch.Tensor:
     """`find_nearest` through a tree of the targets; there are points."""
     inputs, count = _queries(points, forest, order)
-    found = torch.full((count, k), -1, dtype=torch.int32, device=points.device)
+    found = torch.zeros((count, k), dtype=torch.int32, device=points.device)
     if k == 1:
         launch(_find_one, count, inputs, outputs=[as_warp(found.reshape(-1))], like=points)
     else:
@@ -233,7 +233,7 @@ def _find_one(
     root = cloud * 2 * leaves
     first = cloud * count
     best = wp.float64(1.0e300)
-    best_target = int(-1)
+    best_target = int(0)
     node = int(1)
     trail = wp.uint32(1)
     while node > 0:
