@@ -77,7 +77,7 @@ def look_at_photos(
     answer = run(replace(job, mapper="none"), folder / "sfm", track)
     poor = [name for name, count in zip(names, answer.features, strict=True) if count < FEW_FEATURES]
     groups = _groups(answer, len(names))
-    foreign = [names[i] for group in groups[1:] for i in group if names[i] not in poor]
+    foreign = [names[i] for group in groups[1:] for i in group if names[i] not in (*poor, *blurred)]
     same = identical_photos(answer, names)
     return PhotoLook(
         photos=len(names),

@@ -7,9 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 from ..errors import SmrError
 from ..progress import Track
@@ -77,7 +76,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def _follow(said: IO[str], track: Track) -> None:
+def _follow(said: Iterable[str], track: Track) -> None:
     """Turn lines of progress into tracked steps, one after another."""
     lines = _lines(said)
     following = next(lines, None)
@@ -101,7 +100,7 @@ def _follow(said: IO[str], track: Track) -> None:
         following = leftover[0] if leftover else None
 
 
-def _lines(said: IO[str]) -> Iterator[tuple[str, int, int]]:
+def _lines(said: Iterable[str]) -> Iterator[tuple[str, int, int]]:
     for line in said:
         try:
             what, done, total = json.loads(line)

@@ -271,16 +271,15 @@ def _midpoint(
 
 def _ray(camera: Camera, xy: Float[np.ndarray, "2"]) -> Float[np.ndarray, "3"]:
     """The direction that a pixel of the photo as taken looks in; the lens is inverted by iteration."""
-    start = np.array([(xy[0] - camera.cx) / camera.fx, (xy[1] - camera.cy) / camera.fy])
-    at = start.copy()
+    at = np.array([[(xy[0] - camera.cx) / camera.fx, (xy[1] - camera.cy) / camera.fy]])
     if camera.model != "pinhole":
         for _ in range(50):
             u, v = distort(camera, at)
-            off = np.array([(u - xy[0]) / camera.fx, (v - xy[1]) / camera.fy])
+            off = np.stack([(u - xy[0]) / camera.fx, (v - xy[1]) / camera.fy], axis=1)
             if not np.isfinite(off).all():
                 raise SmrError(
                     f"--scale-ref gives the pixel ({xy[0]:g}, {xy[1]:g}), which the lens does not see.",
                     "Choose a place nearer to the middle of the photo.",
                 )
             at = at - off
-    return np.array([at[0], at[1], 1.0])
+    return np.array([at[0, 0], at[0, 1], 1.0])
