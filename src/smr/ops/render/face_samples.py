@@ -326,7 +326,7 @@ def interpolate_faces(
     height, width = (0, 0) if image_size is None else image_size
     empty = face_vertices_image.new_zeros((1, 2))
     out: torch.Tensor = _Interpolate.apply(
-        face_idx.reshape(batch, -1),
+        face_idx.flatten(1),
         empty if points is None else points.reshape(-1, 2),
         face_vertices_image.reshape(-1, 6),
         face_features.reshape(-1, depth),

@@ -295,6 +295,11 @@ def _draw_bands(
         _draw(corners, depths, slot, slot % count, box, image, sizes, eps, keys, faces, best)
 
 
+def _queue_length(pixels: int) -> int:
+    """Squares that may wait: of 8 x 8 pixels, enough for 16 large faces over all of the images."""
+    return max(1024, pixels // 4)
+
+
 def _find_on_gpu(
     corners: torch.Tensor, depths: torch.Tensor, valid: torch.Tensor, batch: int, size: tuple[int, int], eps: float
 ) -> torch.Tensor:
@@ -304,7 +309,7 @@ def _find_on_gpu(
     count = len(corners) // batch
     keys = torch.zeros(pixels, dtype=torch.int64, device=corners.device)
     waiting = torch.zeros(1, dtype=torch.int32, device=corners.device)
-    queue = torch.empty((max(1024, pixels // 4), 2), dtype=torch.int32, device=corners.device)
+    queue = torch.empty((_queue_length(pixels), 2), dtype=torch.int32, device=corners.device)
     face_idx = torch.empty((batch, height, width), dtype=torch.int64, device=corners.device)
     double = corners.dtype == torch.float64
     faces = torch.full((pixels if double else 0,), 2**31 - 1, dtype=torch.int32, device=corners.device)
@@ -508,6 +513,10 @@ def rasterize(
     face_idx = find_faces(height, width, face_vertices_z, face_vertices_image, valid_faces=valid_faces, eps=eps)
     batch, depth = len(face_vertices_z), face_features.shape[-1]
     features = interpolate_faces(
-        face_idx.reshape(batch, -1, 1), face_vertices_image, face_features, image_size=(height, width), eps=eps
+        face_idx.reshape(batch, height * width, 1),
+        face_vertices_image,
+        face_features,
+        image_size=(height, width),
+        eps=eps,
     )
     return features.reshape(batch, height, width, depth), face_idx

@@ -331,7 +331,7 @@ class _Pairs(NamedTuple):
     """Tiles down and across an image."""
 
 
-def _pairs(corners: torch.Tensor, background: torch.Tensor, boxlen: float) -> _Pairs:
+def _pairs(corners: torch.Tensor, background: torch.Tensor, boxlen: float | int) -> _Pairs:
     """Enlarged bounds and tiles of the image that have a pixel of the background (B, height, width)."""
     batch, height, width = background.shape
     tile = int(_TILE)
@@ -447,7 +447,11 @@ def _with_torch(
 
 
 def _checked(
-    face_vertices_image: torch.Tensor, selected_face_idx: torch.Tensor, sigmainv: float, boxlen: float, knum: int
+    face_vertices_image: torch.Tensor,
+    selected_face_idx: torch.Tensor,
+    sigmainv: float | int,
+    boxlen: float | int,
+    knum: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     check_tensor("face_vertices_image", face_vertices_image, (None, None, 3, 2))
     check_tensor("selected_face_idx", selected_face_idx, (len(face_vertices_image), None, None), (torch.int64,))
@@ -463,8 +467,8 @@ def soft_mask(
     face_vertices_image: torch.Tensor,
     selected_face_idx: torch.Tensor,
     *,
-    sigmainv: float = 7000.0,
-    boxlen: float = 0.02,
+    sigmainv: float | int = 7000.0,
+    boxlen: float | int = 0.02,
     knum: int = 30,
 ) -> torch.Tensor:
     """Soft silhouette: 1 where a face is seen; near faces 1 - product of (1 - exp(-sigmainv * squared distance)).
@@ -498,8 +502,8 @@ def soft_mask_hits(
     face_vertices_image: torch.Tensor,
     selected_face_idx: torch.Tensor,
     *,
-    sigmainv: float = 7000.0,
-    boxlen: float = 0.02,
+    sigmainv: float | int = 7000.0,
+    boxlen: float | int = 0.02,
     knum: int = 30,
 ) -> tuple[torch.Tensor, Hits]:
     """`soft_mask` and the faces that each pixel felt: 13 (or 17) bytes for each pixel and `knum`.

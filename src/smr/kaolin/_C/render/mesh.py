@@ -11,9 +11,9 @@ def dibr_soft_mask_forward_cuda(
     face_vertices_image: torch.Tensor,
     face_large_bboxes: torch.Tensor,
     selected_face_idx: torch.Tensor,
-    sigmainv: float,
+    sigmainv: float | int,
     knum: int,
-    multiplier: float,
+    multiplier: float | int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Soft mask and, for each pixel, the first `knum` faces whose enlarged bounds it is in. On any device.
 

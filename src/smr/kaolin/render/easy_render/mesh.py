@@ -247,7 +247,7 @@ def sg_shade(
     normals = im_world_normals[seen]
     lights = (amplitude, direction, sharpness)
     diffuse = sg_diffuse_inner_product(*lights, normals, albedo[seen])
-    roughness = im_roughness[seen].clamp(min=1e-3)
+    roughness = im_roughness[seen].clamp(min=0.03)  # sharper lobes lose their digits in single precision
     specular = sg_warp_specular_term(*lights, normals, roughness, view, spec_albedo[seen])
     return _spread(seen, diffuse + specular), _spread(seen, diffuse), _spread(seen, specular)
 

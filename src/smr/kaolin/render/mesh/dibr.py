@@ -13,10 +13,10 @@ from .rasterization import rasterize
 def dibr_soft_mask(
     face_vertices_image: torch.Tensor,
     selected_face_idx: torch.Tensor,
-    sigmainv: float = 7000,
-    boxlen: float = 0.02,
+    sigmainv: float | int = 7000,
+    boxlen: float | int = 0.02,
     knum: int = 30,
-    multiplier: float = 1000.0,
+    multiplier: float | int = 1000.0,
 ) -> torch.Tensor:
     """Soft silhouette, differentiable in the corners; see `smr.ops.render.soft_mask`.
 
@@ -37,11 +37,11 @@ def dibr_rasterization(
     face_vertices_image: torch.Tensor,
     face_features: torch.Tensor | Sequence[torch.Tensor],
     face_normals_z: torch.Tensor,
-    sigmainv: float = 7000,
-    boxlen: float = 0.02,
+    sigmainv: float | int = 7000,
+    boxlen: float | int = 0.02,
     knum: int = 30,
-    multiplier: float | None = None,
-    eps: float | None = None,
+    multiplier: float | int | None = None,
+    eps: float | int | None = None,
     rast_backend: str = "cuda",
 ) -> tuple[torch.Tensor | tuple[torch.Tensor, ...], torch.Tensor, torch.Tensor]:
     """Rasterize the faces that are turned to the camera (`face_normals_z` >= 0), with their soft silhouette.

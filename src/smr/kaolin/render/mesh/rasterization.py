@@ -31,7 +31,7 @@ def cut(features: torch.Tensor, sizes: list[int] | None) -> torch.Tensor | tuple
     return features if sizes is None else torch.split(features, sizes, dim=-1)
 
 
-def area_epsilon(multiplier: float | None, eps: float | None) -> float:
+def area_epsilon(multiplier: float | int | None, eps: float | int | None) -> float:
     """What Kaolin adds to doubled areas of multiplied coordinates, for coordinates as they are."""
     return (1e-8 if eps is None else eps) / (1000.0 if multiplier is None else multiplier) ** 2
 
@@ -66,8 +66,8 @@ def _rasterize_faces(
     face_vertices_image: torch.Tensor,
     face_features: torch.Tensor | Sequence[torch.Tensor],
     valid_faces: torch.Tensor | None = None,
-    multiplier: float | None = None,
-    eps: float | None = None,
+    multiplier: float | int | None = None,
+    eps: float | int | None = None,
     backend: str | None = "cuda",
 ) -> tuple[torch.Tensor | tuple[torch.Tensor, ...], torch.Tensor]:
     check_backend(backend)
