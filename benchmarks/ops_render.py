@@ -30,7 +30,7 @@ import torch
 
 from smr.ops.render import (
     antialias,
-    edge_opposites,
+    face_neighbors,
     interpolate,
     rasterize,
     screen_derivatives,
@@ -94,7 +94,7 @@ class Case:
             self.fragments = self.rasterize()
             self.shaded = interpolate(self.features, self.fragments, self.faces)[..., 0, :].contiguous()
             self.places = interpolate(self.uv, self.fragments, self.faces)
-            self.opposites = edge_opposites(self.faces)
+            self.neighbors = face_neighbors(self.faces)
             scene = (self.fragments, self.vertices, self.faces, self.camera)
             self.derivatives = screen_derivatives(self.uv, *scene)
         self.ones = torch.ones_like(self.shaded)
@@ -129,11 +129,11 @@ class Case:
 
     def smooth(self) -> None:
         scene = (self.fragments, self.vertices, self.faces, self.camera)
-        found = antialias(self.shaded, *scene, opposites=self.opposites)
+        found = antialias(self.shaded, *scene, neighbors=self.neighbors)
         torch.autograd.grad(found, self.vertices, self.ones)
 
-    def neighbours(self) -> None:
-        edge_opposites(self.faces)
+    def find_neighbors(self) -> None:
+        face_neighbors(self.faces)
 
     def floor_bytes(self, name: str) -> int:
         """Bytes that must pass through memory."""
@@ -148,7 +148,7 @@ class Case:
             "texture, bilinear, forward + backward": pixels * 8 * 2 + features * 2 + self.image.numel() * 8,
             "texture, trilinear, forward + backward": pixels * 24 * 2 + features * 2 + self.image.numel() * 8,
             "antialias, forward + backward": mesh + 4 * features + 2 * pixels * 12,
-            "edge opposites": self.faces.numel() * 8,
+            "face neighbors": self.faces.numel() * 8,
         }[name]
 
 
@@ -160,7 +160,7 @@ OPERATIONS: dict[str, Callable[[Case], None]] = {
     "texture, bilinear, forward + backward": Case.bilinear,
     "texture, trilinear, forward + backward": Case.trilinear,
     "antialias, forward + backward": Case.smooth,
-    "edge opposites": Case.neighbours,
+    "face neighbors": Case.find_neighbors,
 }
 
 

@@ -494,7 +494,7 @@ def test_wrong_cameras_are_refused():
         rasterize(vertices, faces, Fisheye(64, 48, 50 * one, 30 * one))
     with pytest.raises(ValueError, match=r"image_size is \(5, 5\) and the camera's"):
         rasterize(vertices, faces, camera, image_size=(5, 5))
-    with pytest.raises(TypeError, match="vertices are torch.float32 and the camera torch.float64"):
+    with pytest.raises(TypeError, match=r"vertices are torch.float32 and the camera torch.float64"):
         rasterize(vertices.float(), faces, camera)
     with pytest.raises(ValueError, match="batch must have at most one axis"):
         rasterize(vertices, faces, replace(camera, focal=50 * torch.ones(2, 2, 2, dtype=torch.float64)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .antialias import antialias, edge_opposites
+from .antialias import antialias, face_neighbors
 from .derivatives import screen_derivatives
 from .fragments import Fragments
 from .interpolate import interpolate
@@ -17,7 +17,7 @@ __all__ = [
     "Fragments",
     "Hits",
     "antialias",
-    "edge_opposites",
+    "face_neighbors",
     "find_faces_behind",
     "find_faces_in_image",
     "interpolate",

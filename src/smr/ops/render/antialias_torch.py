@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .fragments import Fragments
+from .silhouette_kernels import MOST_STEPS
 
 
 def blend_torch(
@@ -54,25 +55,81 @@ def _crossings(
     inner, outer = torch.where(swap, there, here), torch.where(swap, here, there)
     step = torch.where(swap, -1.0, 1.0).to(vertices.dtype)
     image = inner // (height * width)
-    row = face[inner] + (image * -per_image if per_image < 0 else 0)
-    count = vertices.shape[1]
-    corners = rows[row].long() + image[:, None] * count
-    beyond = across[row].long()
-    flat = vertices.reshape(-1, 3)
     place = torch.stack([inner % width, inner // width % height], -1).to(vertices.dtype) + 0.5
     matrix = camera.expand(batch, 3, 3)[image]
-    p = _offsets(flat[corners], matrix, place, view)
-    o = _offsets(flat[beyond.clamp(min=0) + image[:, None] * count], matrix, place, view)
-    found = torch.zeros_like(inner, dtype=torch.bool)
+    found = torch.full_like(inner, -1)
     where = torch.zeros_like(step)
-    for edge in range(3):
-        a, b, c = p[:, (edge + 1) % 3], p[:, (edge + 2) % 3], p[:, edge]
-        at, crosses = _crossing(a, b, step, direction)
-        same = (_side(a, b, c) > 0) == (_side(a, b, o[:, edge]) > 0)
-        chosen = crosses & ~found & ((beyond[:, edge] < 0) | same)
-        where = torch.where(chosen, at, where)
-        found = found | chosen
-    return inner[found], outer[found], where[found]
+    active, entry, walker = torch.arange(len(inner), device=face.device), torch.full_like(inner, -1), face[inner]
+    for _ in range(int(MOST_STEPS)):
+        going = (walker != face[outer][active]) & (walker >= 0)
+        active, entry, walker = active[going], entry[going], walker[going]
+        if len(active) == 0:
+            break
+        seen = _Walk(vertices, rows, across, per_image, image[active], walker, matrix[active], place[active], view)
+        leaves, at = seen.leave(entry, step[active], direction)
+        next = seen.across.gather(1, leaves.clamp(min=0)[:, None])[:, 0]
+        ahead = (leaves >= 0) & (at <= 1)
+        ends = ahead & seen.is_silhouette(leaves, next)
+        chosen = ends & (at >= 0) & seen.is_steep(leaves, direction)
+        found[active[chosen]] = 3 * walker[chosen] + leaves[chosen]
+        where = where.index_put((active[chosen],), at[chosen])
+        on = ahead & ~ends
+        active, entry, walker = active[on], next[on] % 3, next[on] // 3
+    hit = found >= 0
+    return inner[hit], outer[hit], where[hit]
+
+
+class _Walk:
+    """Faces that are walked over, seen from pixels."""
+
+    def __init__(
+        self,
+        vertices: Tensor,
+        rows: Tensor,
+        across: Tensor,
+        per_image: int,
+        image: Tensor,
+        face: Tensor,
+        matrix: Tensor,
+        place: Tensor,
+        view: Any,
+    ) -> None:
+        self._per, first = abs(per_image), image * -per_image if per_image < 0 else torch.zeros_like(image)
+        flat, first_vertex = vertices.reshape(-1, 3), (image * vertices.shape[1])[:, None]
+        self._see = lambda index: _offsets(flat[index + first_vertex], matrix, place, view)
+        self._rows, self._first = rows, first
+        self.across = across[face + first].long()
+        self.corners = self._see(rows[face + first].long())
+
+    def _edge(self, edge: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Its two ends, and the corner opposite to it."""
+        turn = (edge.clamp(min=0)[:, None] + torch.arange(1, 4, device=edge.device)) % 3
+        a, b, c = self.corners.gather(1, turn[..., None].expand(-1, -1, 3)).unbind(1)
+        return a, b, c
+
+    def leave(self, entry: Tensor, step: Tensor, direction: int) -> tuple[Tensor, Tensor]:
+        """The edge by which the line through the pixel leaves the face (-1, none), and where."""
+        leaves, where = torch.full_like(entry, -1), torch.zeros_like(step)
+        for edge in range(3):
+            a, b = self.corners[:, (edge + 1) % 3], self.corners[:, (edge + 2) % 3]
+            here, crosses = _crossing(a, b, step, direction)
+            better = crosses & (entry != edge) & ((leaves < 0) | (here > where))
+            leaves, where = torch.where(better, edge, leaves), torch.where(better, here, where)
+        return leaves, where
+
+    def is_silhouette(self, edge: Tensor, next: Tensor) -> Tensor:
+        """Whether the edge has no neighbour, or one on the same side of it."""
+        inside = (next >= 0) & (next < 3 * self._per)
+        safe = torch.where(inside, next, 0)
+        beyond = self._rows[safe // 3 + self._first].gather(1, (safe % 3)[:, None]).long()
+        a, b, c = self._edge(edge)
+        return ~inside | ((_side(a, b, c) > 0) == (_side(a, b, self._see(beyond)[:, 0]) > 0))
+
+    def is_steep(self, edge: Tensor, direction: int) -> Tensor:
+        """Whether the edge is one for steps in this direction."""
+        (ax, ay, aw), (bx, by, bw) = (end.unbind(-1) for end in self._edge(edge)[:2])
+        wide, high = (bx * aw - ax * bw).abs(), (by * aw - ay * bw).abs()
+        return high >= wide if direction == 0 else wide > high
 
 
 def _offsets(points: Tensor, matrix: Tensor, place: Tensor, view: Any) -> Tensor:
@@ -83,18 +140,14 @@ def _offsets(points: Tensor, matrix: Tensor, place: Tensor, view: Any) -> Tensor
 
 
 def _crossing(a: Tensor, b: Tensor, step: Tensor, direction: int) -> tuple[Tensor, Tensor]:
-    """Where the edge a b crosses the step to the next pixel, and whether it does."""
+    """Where the line through the pixel crosses the edge a b, as a part of the step along it, and whether it does."""
     (ax, ay, aw), (bx, by, bw) = a.unbind(-1), b.unbind(-1)
-    wide, high = (bx * aw - ax * bw).abs(), (by * aw - ay * bw).abs()
     if direction == 0:
-        steep, straddles = high >= wide, (ay <= 0) != (by <= 0)
-        span = step * (aw * by - bw * ay)
+        straddles, span = (ay <= 0) != (by <= 0), step * (aw * by - bw * ay)
     else:
-        steep, straddles = wide > high, (ax <= 0) != (bx <= 0)
-        span = step * (ax * bw - aw * bx)
-    crosses = (aw > 0) & (bw > 0) & steep & straddles & (span != 0)
-    where = (ax * by - ay * bx) / torch.where(crosses, span, 1.0)
-    return where, crosses & (where >= 0) & (where <= 1)
+        straddles, span = (ax <= 0) != (bx <= 0), step * (ax * bw - aw * bx)
+    crosses = (aw > 0) & (bw > 0) & straddles & (span != 0)
+    return (ax * by - ay * bx) / torch.where(crosses, span, 1.0), crosses
 
 
 def _side(a: Tensor, b: Tensor, c: Tensor) -> Tensor:

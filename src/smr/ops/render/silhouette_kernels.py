@@ -16,6 +16,9 @@ from ..exact_sums import contribute
 from ..launches import launchers
 from .surface_kernels import corner_gradient, face_corners, matrix_of
 
+MOST_STEPS: Any = wp.constant(32)
+"""Faces that are walked over between two pixels."""
+
 
 @wp.func
 @no_type_check
@@ -37,75 +40,107 @@ def _divisor(corner: Any, perspective: int):
 
 @wp.func
 @no_type_check
+def _where(ax: Any, ay: Any, aw: Any, bx: Any, by: Any, bw: Any, direction: int, step: Any):
+    """Whether the line through a pixel's centre crosses the edge a b, and where, as a part of the step along it."""
+    zero = type(ax)(0.0)
+    span = step * (aw * by - bw * ay)
+    crosses = (ay <= zero) != (by <= zero)
+    if direction == 1:
+        span = step * (ax * bw - aw * bx)
+        crosses = (ax <= zero) != (bx <= zero)
+    if not crosses or aw <= zero or bw <= zero or span == zero:
+        return False, zero
+    return True, (ax * by - ay * bx) / span
+
+
+@wp.func
+@no_type_check
+def _is_steep(ax: Any, ay: Any, aw: Any, bx: Any, by: Any, bw: Any, direction: int):
+    """Whether an edge is one for steps in this direction: each edge moves pixels along x or along y, not both."""
+    wide = wp.abs(bx * aw - ax * bw)
+    high = wp.abs(by * aw - ay * bw)
+    if direction == 1:
+        return wide > high
+    return high >= wide
+
+
+@wp.func
+@no_type_check
 def _find_crossing(
     view: View,
     k: wp.array(dtype=Any),
     vertices: wp.array(dtype=Any),
     vertex_count: int,
     faces: wp.array(dtype=wp.vec3i),
-    opposites: wp.array(dtype=wp.vec3i),
+    neighbors: wp.array(dtype=wp.vec3i),
     per_image: int,
-    face: int,
+    start: int,
+    goal: int,
     image: int,
     px: Any,
     py: Any,
     direction: int,
     step: Any,
 ):
-    """The first silhouette edge of a face between its pixel and the one at `step` in a direction.
+    """Walk over the surface from a face in its pixel towards the next pixel until a silhouette edge, if there is one.
 
-    Returns the edge (0 to 2; -1, none) and where it is, as a part of the step.
+    Returns 3 times the face plus the edge (-1, none), and where the edge is, as a part of the step.
     """
     zero = type(px)(0.0)
-    if face >= wp.abs(per_image):
-        return -1, zero
     first = matrix_of(k, image)
-    corners = face_corners(faces, face, image, per_image, vertex_count)
     low = image * vertex_count
-    for corner in range(3):
-        if corners[corner] < low or corners[corner] >= low + vertex_count:
+    face = start
+    entry = wp.int32(-1)
+    walked = wp.int32(0)
+    while walked < MOST_STEPS and face != goal and face >= 0 and face < wp.abs(per_image):
+        walked += 1
+        corners = face_corners(faces, face, image, per_image, vertex_count)
+        for corner in range(3):
+            if corners[corner] < low or corners[corner] >= low + vertex_count:
+                return -1, zero
+        leaves = wp.int32(-1)
+        where = zero
+        for edge in range(3):
+            va = vertices[corners[(edge + 1) % 3]]
+            vb = vertices[corners[(edge + 2) % 3]]
+            ax, ay = offset(va, k, first, px, py, view.perspective)
+            bx, by = offset(vb, k, first, px, py, view.perspective)
+            aw = _divisor(va, view.perspective)
+            bw = _divisor(vb, view.perspective)
+            crosses, here = _where(ax, ay, aw, bx, by, bw, direction, step)
+            if crosses and edge != entry and (leaves < 0 or here > where):
+                leaves = edge
+                where = here
+        if leaves < 0 or where > type(px)(1.0):
             return -1, zero
-    row = face
-    if per_image < 0:
-        row = face - image * per_image
-    across = opposites[row]
-    for edge in range(3):
-        va = vertices[corners[(edge + 1) % 3]]
-        vb = vertices[corners[(edge + 2) % 3]]
-        aw = _divisor(va, view.perspective)
-        bw = _divisor(vb, view.perspective)
+        va = vertices[corners[(leaves + 1) % 3]]
+        vb = vertices[corners[(leaves + 2) % 3]]
+        vc = vertices[corners[leaves]]
         ax, ay = offset(va, k, first, px, py, view.perspective)
         bx, by = offset(vb, k, first, px, py, view.perspective)
-        a_across = ay
-        b_across = by
-        wide = wp.abs(bx * aw - ax * bw)
-        high = wp.abs(by * aw - ay * bw)
-        steep = high >= wide
-        if direction == 1:
-            a_across = ax
-            b_across = bx
-            steep = wide > high
-        if aw > zero and bw > zero and steep and (a_across <= zero) != (b_across <= zero):
-            e = ax * by - ay * bx
-            span = step * (aw * by - bw * ay)
-            if direction == 1:
-                span = step * (ax * bw - aw * bx)
-            if span != zero:
-                where = e / span
-                if where >= zero and where <= type(px)(1.0):
-                    silhouette = across[edge] < 0 or across[edge] >= vertex_count
-                    if not silhouette:
-                        vc = vertices[corners[edge]]
-                        vo = vertices[low + across[edge]]
-                        cx, cy = offset(vc, k, first, px, py, view.perspective)
-                        ox, oy = offset(vo, k, first, px, py, view.perspective)
-                        cw = _divisor(vc, view.perspective)
-                        ow = _divisor(vo, view.perspective)
-                        c_side = _other_side(ax, ay, aw, bx, by, bw, cx, cy, cw)
-                        o_side = _other_side(ax, ay, aw, bx, by, bw, ox, oy, ow)
-                        silhouette = (c_side > zero) == (o_side > zero)
-                    if silhouette:
-                        return edge, where
+        cx, cy = offset(vc, k, first, px, py, view.perspective)
+        aw = _divisor(va, view.perspective)
+        bw = _divisor(vb, view.perspective)
+        row = face
+        if per_image < 0:
+            row = face - image * per_image
+        next = neighbors[row][leaves]
+        silhouette = next < 0 or next >= 3 * wp.abs(per_image)
+        if not silhouette:
+            beyond = face_corners(faces, next / 3, image, per_image, vertex_count)[next % 3]
+            if beyond < low or beyond >= low + vertex_count:
+                return -1, zero
+            vo = vertices[beyond]
+            ox, oy = offset(vo, k, first, px, py, view.perspective)
+            c_side = _other_side(ax, ay, aw, bx, by, bw, cx, cy, _divisor(vc, view.perspective))
+            o_side = _other_side(ax, ay, aw, bx, by, bw, ox, oy, _divisor(vo, view.perspective))
+            silhouette = (c_side > zero) == (o_side > zero)
+        if silhouette:
+            if where >= zero and _is_steep(ax, ay, aw, bx, by, bw, direction):
+                return 3 * face + leaves, where
+            return -1, zero
+        face = next / 3
+        entry = next % 3
     return -1, zero
 
 
@@ -118,21 +153,21 @@ def _find_blends(
     vertices: wp.array(dtype=Any),
     vertex_count: int,
     faces: wp.array(dtype=wp.vec3i),
-    opposites: wp.array(dtype=wp.vec3i),
+    neighbors: wp.array(dtype=wp.vec3i),
     per_image: int,
     layers: int,
     pix_to_face: wp.array(dtype=wp.int64),
     zbuf: wp.array(dtype=Any),
     blends: wp.array(dtype=Any),
-    edges: wp.array(dtype=wp.int8),
+    edges: wp.array(dtype=int),
 ):
-    """`edges` becomes 1 to 3 for an edge of the pixel's face, 4 to 6 for one of the neighbour's, 0 for none."""
+    """`edges` becomes 1 + 3 times a face + its edge; negative where the neighbour sees that surface; 0 for none."""
     item = base + wp.tid()
     direction = item % 2
     pixel = item / 2
     zero = type(zbuf[0])(0.0)
     blends[item] = zero
-    edges[item] = wp.int8(0)
+    edges[item] = 0
     per = view.width * view.height
     image = pixel / per
     x = pixel % per % view.width
@@ -149,23 +184,24 @@ def _find_blends(
     px = type(zero)(x) + type(zero)(0.5)
     py = type(zero)(y) + type(zero)(0.5)
     step = type(zero)(1.0)
-    sign = type(zero)(1.0)
-    mark = wp.int32(1)
+    sign = wp.int32(1)
+    nearer = face
+    farther = other
     if face < 0 or (other >= 0 and zbuf[neighbour * layers] < zbuf[pixel * layers]):
-        face = other
-        mark = wp.int32(4)
-        sign = -sign
+        nearer = other
+        farther = face
+        sign = -1
         step = -step
         if direction == 0:
             px += type(zero)(1.0)
         else:
             py += type(zero)(1.0)
-    edge, where = _find_crossing(
-        view, k, vertices, vertex_count, faces, opposites, per_image, face, image, px, py, direction, step
+    found, where = _find_crossing(
+        view, k, vertices, vertex_count, faces, neighbors, per_image, nearer, farther, image, px, py, direction, step
     )
-    if edge >= 0:
-        blends[item] = sign * (where - type(zero)(0.5))
-        edges[item] = wp.int8(mark + edge)
+    if found >= 0:
+        blends[item] = step * (where - type(zero)(0.5))
+        edges[item] = sign * (1 + found)
 
 
 @wp.kernel(enable_backward=False)
@@ -220,10 +256,8 @@ def _blends_to_vertices(
     vertex_count: int,
     faces: wp.array(dtype=wp.vec3i),
     per_image: int,
-    layers: int,
-    pix_to_face: wp.array(dtype=wp.int64),
     blends: wp.array(dtype=Any),
-    edges: wp.array(dtype=wp.int8),
+    edges: wp.array(dtype=int),
     channels: int,
     color: wp.array(dtype=Any),
     grad: wp.array(dtype=Any),
@@ -232,9 +266,10 @@ def _blends_to_vertices(
     sums: wp.array(dtype=wp.int64),
 ):
     item = base + wp.tid()
-    mark = int(edges[item]) - 1
-    if mark < 0:
+    mark = edges[item]
+    if mark == 0:
         return
+    found = wp.abs(mark) - 1
     direction = item % 2
     pixel = item / 2
     neighbour = pixel + 1
@@ -247,7 +282,7 @@ def _blends_to_vertices(
     outer = neighbour
     step = one
     where = blends[item] + type(zero)(0.5)
-    if mark >= 3:
+    if mark < 0:
         inner = neighbour
         outer = pixel
         step = -one
@@ -264,8 +299,8 @@ def _blends_to_vertices(
     image = pixel / per
     px = type(zero)(inner % per % view.width) + type(zero)(0.5)
     py = type(zero)(inner % per / view.width) + type(zero)(0.5)
-    corners = face_corners(faces, wp.int32(pix_to_face[inner * layers]), image, per_image, vertex_count)
-    edge = mark % 3
+    corners = face_corners(faces, found / 3, image, per_image, vertex_count)
+    edge = found % 3
     a = corners[(edge + 1) % 3]
     b = corners[(edge + 2) % 3]
     first = matrix_of(k, image)
