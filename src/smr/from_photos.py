@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from . import mvs, sfm
 from .captures.wide import split_wide
 from .config import PipelineConfig
+from .mvs.support import support
 from .progress import Track
-from .records import Capture, Photo
+from .records import Capture, Mesh, Photo
 from .run_folder import RunFolder, capture_fingerprint, fingerprint
 from .transforms import rigid_inverse, transform_points
 
@@ -73,6 +75,23 @@ def estimate_depths(
             seed=config.seed,
         ),
     )
+
+
+def with_support(mesh: Mesh, capture: Capture, run: RunFolder, key: str, *, device: str, track: Track) -> Mesh:
+    """The mesh with the number of depth maps in which each vertex is found."""
+    counts = run.stage("support", key, lambda: support(mesh, capture, device=device, track=track), ())
+    return replace(mesh, support=counts)
+
+
+def support_summary(mesh: Mesh) -> dict[str, float] | None:
+    """What stands behind the surface, for the report; None where it was not counted."""
+    if mesh.support is None or not len(mesh.support):
+        return None
+    return {
+        "median_views": float(np.median(mesh.support)),
+        "share_in_two_or_more": float((mesh.support >= 2).mean()),
+        "share_in_none": float((mesh.support == 0).mean()),
+    }
 
 
 def _points(capture: Capture, points: sfm.Points) -> mvs.SparsePoints | None:

@@ -81,12 +81,18 @@ def reconstruct(
             "clean", key, lambda: clean(raw, config.clean, device=device, track=track), (Mesh, CleanReport)
         )
 
+        if poses is not None:
+            mesh = from_photos.with_support(mesh, capture, run, key, device=device, track=track)
+
         key = fingerprint(key, config.texture)
         model, painted = run.stage(
             "texture", key, lambda: _texture(mesh, capture, config, device, track), TEXTURE_RECORDS
         )
 
-        files = [write_mesh(model, path, world_up=seen.world_up) for path in track(outputs, "writing files")]
+        remark = "" if poses is None else poses.scale_words
+        files = [
+            write_mesh(model, path, world_up=seen.world_up, remark=remark) for path in track(outputs, "writing files")
+        ]
         agreement = _agreement(mesh, capture, choice, device, track)
         findings = (*capture.findings, *seen.findings, *choice.findings)
         report = run.write_report(
@@ -96,6 +102,7 @@ def reconstruct(
                 "capture": {"format": capture.format, "frames": len(capture)},
                 "findings": [asdict(finding) for finding in findings],
                 "poses": None if poses is None else poses.as_dict(),
+                "support": from_photos.support_summary(mesh),
                 "survey": seen.as_dict(),
                 "plan": choice.as_dict(),
                 "clean": asdict(cleaned),

@@ -122,6 +122,16 @@ def describe_texture(texture: dict[str, Any] | None) -> str:
     return f"texture  {', '.join(parts)}"
 
 
+def describe_support(support: dict[str, float] | None) -> list[str]:
+    """How many photos stand behind the surface."""
+    if support is None:
+        return []
+    return [
+        f"support  a vertex is found in the depth of {support['median_views']:.0f} photos (median); "
+        f"{support['share_in_two_or_more']:.0%} in two or more, {support['share_in_none']:.0%} in none (filled in)"
+    ]
+
+
 def describe_poses(poses: dict[str, Any] | None, survey: dict[str, Any]) -> list[str]:
     """How poses and depth were found, where the capture had none."""
     if poses is None:
@@ -161,6 +171,7 @@ def describe_run(report: dict[str, Any]) -> str:
         *describe_poses(report["poses"], report["survey"]),
         f"surface  voxels of {length(plan['voxel_size'])}",
         describe_clean(report["clean"]),
+        *describe_support(report["support"]),
         describe_texture(report["texture"]),
         describe_agreement(report["agreement"]),
         f"time     {duration(report['seconds'])} on {report['device']}{peak} ({stages})",

@@ -59,7 +59,7 @@ class _Buffer:
 def write_glb(model: AnyMesh, path: Path, options: WriteOptions) -> None:
     """Write a y-up model as binary glTF."""
     buffer = _Buffer()
-    document = _document(model, buffer)
+    document = _document(model, buffer, options)
     _add_materials(document, model, options, lambda index, data, ending: {
         "bufferView": buffer.view(data), "mimeType": _mime(ending)
     })  # fmt: skip
@@ -83,7 +83,7 @@ def write_glb(model: AnyMesh, path: Path, options: WriteOptions) -> None:
 def write_gltf(model: AnyMesh, path: Path, options: WriteOptions) -> None:
     """Write a y-up model as glTF in JSON, with the arrays and images in files beside it."""
     buffer = _Buffer()
-    document = _document(model, buffer)
+    document = _document(model, buffer, options)
     beside: list[tuple[Path, list[bytes]]] = []
 
     def add_image(index: int, data: bytes, ending: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _mime(ending: str) -> str:
     return "image/png" if ending == ".png" else "image/jpeg"
 
 
-def _document(model: AnyMesh, buffer: _Buffer) -> dict[str, Any]:
+def _document(model: AnyMesh, buffer: _Buffer, options: WriteOptions) -> dict[str, Any]:
     """Scene, node and mesh; fills `buffer` with the geometry."""
     vertices, translation = local_frame(geometry(model).vertices)
     if isinstance(model, TexturedMesh):
@@ -134,7 +134,11 @@ def _document(model: AnyMesh, buffer: _Buffer) -> dict[str, Any]:
     if translation is not None:
         node["translation"] = [float(x) for x in translation]
     return {
-        "asset": {"version": "2.0", "generator": f"smr {__version__}"},
+        "asset": {
+            "version": "2.0",
+            "generator": f"smr {__version__}",
+            **({"extras": {"remark": options.remark}} if options.remark else {}),
+        },
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [node],

@@ -35,6 +35,8 @@ class WriteOptions:
     """The up axis of the coordinates that are handed over."""
     jpeg_quality: int | None = None
     """Textures as JPEG of this quality (1 to 100); None: PNG, lossless. Textures with opacity are always PNG."""
+    remark: str = ""
+    """A line about the model, such as that its scale is arbitrary; kept by formats with room for comments."""
 
 
 @dataclass(frozen=True)

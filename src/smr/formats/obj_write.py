@@ -21,6 +21,8 @@ def write_obj(model: AnyMesh, path: Path, options: WriteOptions) -> None:
     """Write an OBJ; vertices that are float64 with all their digits, vertex colours after the coordinates."""
     files: list[tuple[Path, Iterable[bytes]]] = []
     header = [f"# smr {__version__}\n# up axis: {options.world_up}\n"]
+    if options.remark:
+        header.append(f"# {options.remark}\n")
     if isinstance(model, TexturedMesh):
         library = path.with_name(companion_name(path, ".mtl"))
         files += _textures(model, path, options)

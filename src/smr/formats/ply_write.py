@@ -21,6 +21,8 @@ def write_ply(model: AnyMesh, path: Path, options: WriteOptions) -> None:
     """Write a PLY; float64 vertices as double, texture coordinates a corner, vertex normals, colours and support."""
     files: list[tuple[Path, list[bytes]]] = []
     comments = [f"smr {__version__}", f"up axis: {options.world_up}"]
+    if options.remark:
+        comments.append(options.remark)
     if isinstance(model, TexturedMesh) and model.materials:
         for index, material in enumerate(model.materials):
             data, ending = encode_texture(flattened_texture(material), options.jpeg_quality)

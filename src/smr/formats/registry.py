@@ -85,7 +85,14 @@ def read_mesh(path: Path | str) -> AnyMesh:
     return read_model(path).mesh
 
 
-def write_mesh(model: AnyMesh, path: Path | str, *, world_up: UpAxis = "z", jpeg_quality: int | None = None) -> Path:
+def write_mesh(
+    model: AnyMesh,
+    path: Path | str,
+    *,
+    world_up: UpAxis = "z",
+    jpeg_quality: int | None = None,
+    remark: str = "",
+) -> Path:
     """Write a mesh to a file that appears whole or not at all; its ending chooses the format.
 
     Args:
@@ -94,6 +101,7 @@ def write_mesh(model: AnyMesh, path: Path | str, *, world_up: UpAxis = "z", jpeg
         world_up: The axis of the coordinates that points up. USD and glTF demand y up and are turned; PLY, OBJ, STL
             and OFF keep the coordinates as they are and state the axis in a comment.
         jpeg_quality: Textures as JPEG of this quality, 1 to 100; None: PNG, lossless.
+        remark: A line about the model for the file's comments (PLY, OBJ, glTF's `asset.extras`, USD).
 
     Returns:
         `path`.
@@ -108,5 +116,5 @@ def write_mesh(model: AnyMesh, path: Path | str, *, world_up: UpAxis = "z", jpeg
     form = format_of(path)
     check_writable(model, path)
     model = turned(model, world_up, form.up or world_up)
-    form.write(model, path, WriteOptions(world_up, jpeg_quality))
+    form.write(model, path, WriteOptions(world_up, jpeg_quality, " ".join(remark.split())))
     return path

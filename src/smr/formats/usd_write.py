@@ -94,7 +94,7 @@ def _export(stage: Usd.Stage, path: Path, final: Path) -> None:
 def _stage(model: AnyMesh, options: WriteOptions, add_texture: Callable[[int, bytes, str], str]) -> Usd.Stage:
     """The model as a stage in memory; `add_texture` stores an image file and returns the path to refer to it by."""
     stage = Usd.Stage.CreateInMemory()
-    stage.SetMetadata("comment", f"smr {__version__}")
+    stage.SetMetadata("comment", f"smr {__version__}" + (f"\n{options.remark}" if options.remark else ""))
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.y)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     root = UsdGeom.Xform.Define(stage, _ROOT)
