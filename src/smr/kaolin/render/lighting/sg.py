@@ -281,9 +281,9 @@ class SgLightingParameters:
 
     def __init__(
         self,
-        amplitude: float | Sequence[float] | torch.Tensor = 3.0,
-        direction: Sequence[float] | torch.Tensor = (1, 0.0, 0.0),
-        sharpness: float | Sequence[float] | torch.Tensor = 5.0,
+        amplitude: float | int | Sequence[Any] | torch.Tensor = 3.0,
+        direction: Sequence[Any] | torch.Tensor = (1, 0.0, 0.0),
+        sharpness: float | int | Sequence[Any] | torch.Tensor = 5.0,
     ) -> None:
         """Numbers, one lobe's values, or values for N lobes; single ones are repeated.
 
@@ -311,10 +311,10 @@ class SgLightingParameters:
     @classmethod
     def from_sun(
         cls,
-        direction: Sequence[float] | torch.Tensor,
-        strength: float | Sequence[float] | torch.Tensor = 3.0,
-        angle: float | Sequence[float] | torch.Tensor = math.pi / 4,
-        color: Sequence[float] | torch.Tensor | None = None,
+        direction: Sequence[Any] | torch.Tensor,
+        strength: float | int | Sequence[Any] | torch.Tensor = 3.0,
+        angle: float | int | Sequence[Any] | torch.Tensor = math.pi / 4,
+        color: Sequence[Any] | torch.Tensor | None = None,
     ) -> SgLightingParameters:
         """Lobes of suns; see `sg_from_sun`. Single values hold for all suns; the colour left out is white."""
         towards = torch.atleast_2d(_as_tensor(direction))
