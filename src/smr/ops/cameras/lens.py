@@ -387,7 +387,10 @@ def _undistort(
     p = xy * (r / wp.max(target, wp.float64(1e-300)))
     if c[row, 7] != wp.float64(0.0) or c[row, 8] != wp.float64(0.0):
         for _ in range(planar_steps):
-            p -= wp.inverse(_slopes(c, row, p)) * _excess(c, row, p, xy)
+            step = wp.inverse(_slopes(c, row, p)) * _excess(c, row, p, xy)
+            p -= step
+            if wp.length(step) <= wp.float64(1e-15) * wp.length(p):
+                break
     error = wp.length(_excess(c, row, p, xy))
     ok = (
         error <= wp.float64(1e-9) * (wp.float64(1.0) + target)
