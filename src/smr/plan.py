@@ -113,11 +113,12 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
         voxel_size, reason = fits, "the finest that fits the memory"
         blocks = expected_blocks(survey, voxel_size, truncation)
     depth_max = config.fusion.depth_max or _depth_max(survey)
+    fusion = _in_units_of(survey, config.fusion) if _is_stereo(capture) else config.fusion
     return Plan(
-        fusion=replace(config.fusion, voxel_size=voxel_size, depth_max=depth_max),
+        fusion=replace(fusion, voxel_size=voxel_size, depth_max=depth_max),
         voxel_size=voxel_size,
         voxel_reason=reason if given is None else "as asked for",
-        depth_min=config.fusion.depth_min,
+        depth_min=fusion.depth_min,
         depth_max=depth_max,
         blocks=blocks,
         memory=volume_bytes(blocks, color=color),
@@ -125,6 +126,24 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
         seconds=_seconds(survey, voxel_size, truncation, blocks),
         frames=survey.frames,
         findings=tuple(findings),
+    )
+
+
+def _is_stereo(capture: Capture) -> bool:
+    return any(frame.depth is not None and frame.depth.stereo for frame in capture.frames)
+
+
+def _in_units_of(survey: Survey, fusion: FusionConfig) -> FusionConfig:
+    """The settings whose defaults are metres, for depth of stereo, whose unit may be any.
+
+    Depth of stereo has no least distance of a sensor. The limit of a voxel's weight is for surfaces a metre away; it
+    is taken to mean surfaces at the median depth.
+    """
+    default, nearest = FusionConfig(), 0.1 * survey.depth_percentiles[0]
+    return replace(
+        fusion,
+        depth_min=nearest if fusion.depth_min == default.depth_min else fusion.depth_min,
+        weight_limit=fusion.weight_limit / survey.depth_percentiles[2] ** 2,
     )
 
 

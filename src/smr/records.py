@@ -74,6 +74,8 @@ class DepthMap:
     encoding: DepthEncoding = "linear"
     confidence: Path | None = None
     """Image of per-pixel confidence (0, 1, 2 as ARKit writes it), or NPY of float weights from 0 to 1; 0 is dropped."""
+    stereo: bool = False
+    """Found from photos: its unit is that of the poses, which need not be metres."""
 
 
 @dataclass(frozen=True)

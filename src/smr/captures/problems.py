@@ -77,6 +77,8 @@ def scale_findings(capture: Capture, sample: Sample, seen: Survey) -> list[Findi
     scale = depth.scale if depth is not None else 1.0
     median = seen.depth_percentiles[2]
     pairs = list(sample.pairs)
+    if depth is not None and depth.stereo:  # in the unit of the poses, whatever that is
+        return []
     factors = [scale / unit for unit in UNITS if abs(unit / scale - 1) > 1e-6]
     factors = [factor for factor in factors if NEAREST < median * factor < FARTHEST]
     plain = agreement(pairs, _PLAIN)

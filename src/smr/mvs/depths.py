@@ -9,10 +9,11 @@ from pathlib import Path
 
 import warp as wp
 
+from ..arrays import cpu_threads
 from ..captures import decode_ahead
 from ..config import MvsConfig
 from ..errors import SmrError
-from ..progress import Track, untracked
+from ..progress import Track, step, untracked
 from ..records import Camera, Capture, DepthMap, Frame, Mesh
 from ..run_folder import capture_fingerprint, fingerprint
 from .consistency import confirm
@@ -22,10 +23,10 @@ from .matcher import Matcher, PlaneMap, joined
 from .neighbours import Neighbourhood, SparsePoints, choose
 from .photos import Photos, View, level_sizes, working_camera
 from .silhouettes import before_dark, fill_in, hull_of
-from .store import Store
+from .store import Store, map_bytes
 
 log = logging.getLogger(__name__)
-VERSION = 1
+VERSION = 2
 """Counts changes of the method; maps of another are made again."""
 ASKED = 8
 """Maps that may confirm a depth."""
@@ -73,7 +74,9 @@ def estimate_depths(
         )
     key = fingerprint(capture_fingerprint(capture), effort, config, points, device.split(":")[0], seed, VERSION)
     limit = MEMORY[device.split(":")[0]]
-    store = Store(folder, key, device, limit)
+    largest = max(map_bytes(view.camera.width, view.camera.height) for view in views)
+    written = device == "cpu" or len(views) * largest * (effort.rounds + 1) > limit
+    store = Store(folder, key, device, limit, written=written)
     least = config.agreeing or (1 if len(views) <= 3 else 2)
     todo = [i for i, one in enumerate(around) if one.sources and not store.depth_paths(views[i].frame)[0].is_file()]
     if todo:
@@ -83,11 +86,21 @@ def estimate_depths(
         run.load(photos, track)
         if config.hull:
             run.hull = hull_of(views, photos, device, track)
-        for _ in track(run.work(todo), "Depth from photos", run.pieces(todo)):
+        with step(track, "Preparing stereo"):
+            expected = in_words(matcher.seconds(todo))
+        log.info("Depth maps of %d photos will take %s.", len(todo), expected)
+        for _ in track(run.work(todo), f"Depth from photos, {expected}", run.pieces(todo)):
             pass
     store.finish()
     store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds))))
     return _with_depths(capture, views, around, store)
+
+
+def in_words(seconds: float) -> str:
+    """A rough duration."""
+    if seconds < 90:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    return f"about {round(seconds / 60)} min"
 
 
 def usable_views(capture: Capture, effort: Effort) -> list[View]:
@@ -133,7 +146,7 @@ class _Run:
         views = list(self.views)
         fit = max(1, photos.limit // max(4 * views[0].camera.width * views[0].camera.height, 1))
         views = views[:fit]
-        decoded = decode_ahead(views, photos.decode, threads=2, lookahead=4)
+        decoded = decode_ahead(views, photos.decode, threads=cpu_threads(), lookahead=2 * cpu_threads())
         for view, one in zip(views, track(decoded, "Reading photos", len(views)), strict=True):
             photos.keep(view, one)
 
@@ -196,6 +209,6 @@ def _with_depths(capture: Capture, views: Sequence[View], around: Sequence[Neigh
     for view, one in zip(views, around, strict=True):
         if one.sources:
             depth, weight = store.depth_paths(view.frame)
-            found = DepthMap(depth, view.camera, view.world_from_camera, 1.0, confidence=weight)
+            found = DepthMap(depth, view.camera, view.world_from_camera, 1.0, confidence=weight, stereo=True)
             frames[view.frame] = replace(frames[view.frame], depth=found)
     return replace(capture, frames=tuple(frames))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,39 @@ class Matcher:
         self.views, self.around, self.effort, self.photos = views, around, effort, photos
         self.seed, self.device = seed, device
 
+    def seconds(self, indices: Sequence[int]) -> float:
+        """Time that matching these views will take, from a few steps of one of them at its coarsest level."""
+        index = indices[len(indices) // 2]
+        sizes = self.photos.pyramid(self.views[index]).sizes
+        work = _Work(self, index, len(sizes) - 1, {})
+        state = work.empty()
+        launched = []
+        for _ in range(2):  # the first time compiles
+            wp.synchronize_device(self.device)
+            start = time.perf_counter()
+            for _ in work.sweep(state, 16):
+                pass
+            for _ in work.propagate(state, 1, 1.0):
+                pass
+            wp.synchronize_device(self.device)
+            launched.append(time.perf_counter() - start)
+        sources, side = work.level.sources, work.level.side
+        trial = work.pixels * side**2 * (16 * sources + _tries(sources, 8, self.effort.coarse_changes))
+        return len(indices) * self._samples(sizes, sources, work.depths()) * launched[1] / max(trial, 1)
+
+    def _samples(self, sizes: Sequence[tuple[int, int]], sources: int, depths: int) -> float:
+        """Samples of patches that one view takes."""
+        effort, samples = self.effort, 0.0
+        coarse = _tries(sources, 8, effort.coarse_changes)
+        for at, (width, height) in enumerate(sizes):
+            area = width * height * effort.side**2
+            if at == len(sizes) - 1:
+                samples += area * (depths * sources + effort.coarse * coarse)
+            elif at > 0:
+                samples += area * effort.middle * coarse
+        fine = _tries(sources, effort.regions, effort.changes) * effort.fine * effort.rounds
+        return samples + sizes[0][0] * sizes[0][1] * effort.fine_side**2 * fine
+
     def sources(self, index: int) -> list[View]:
         """The sources that a view is matched with."""
         return [self.views[j] for j in self.around[index].sources[: self.effort.sources]]
@@ -68,7 +102,7 @@ class Matcher:
             work = _Work(self, index, at, {})
             if state is None:
                 state = work.empty()
-                yield from work.sweep(state)
+                yield from work.sweep(state, work.depths())
             else:
                 state = work.enlarge(state, at + 1)
             yield from work.propagate(state, rounds, 1.0)
@@ -84,6 +118,11 @@ class Matcher:
             state = PlaneMap(wp.clone(found.planes), wp.clone(found.costs), wp.clone(found.chosen), found.size)
         yield from work.propagate(state, self.effort.fine, 0.5)
         return state
+
+
+def _tries(sources: int, regions: int, changes: int) -> float:
+    """Patches that a pixel compares in an iteration; changes that cost too much are given up half way."""
+    return sources * (regions + 1 + 0.5 * changes)
 
 
 class _Work:
@@ -127,14 +166,14 @@ class _Work:
         planes, costs, chosen = (self._array(self.pixels, dtype) for dtype in (wp.vec3, wp.float32, wp.int32))
         return PlaneMap(planes, costs, chosen, size)
 
-    def sweep(self, state: PlaneMap) -> Iterator[None]:
+    def sweep(self, state: PlaneMap, depths: int) -> Iterator[None]:
         used = max(1, self.level.sources // 2)
-        inputs = [*self.inputs, self._depths(), used]
+        inputs = [*self.inputs, depths, used]
         outputs = [state.planes, state.costs, state.chosen]
         launch_chunked(sweep, self.pixels, inputs, outputs=outputs, device=self.device)
         yield
 
-    def _depths(self) -> int:
+    def depths(self) -> int:
         """Depths such that the next one moves no source's pixel by much more than one."""
         near, far, camera = self.around.near, self.around.far, self.camera
         corner = np.array([[0.2, 0.2], [0.8, 0.2], [0.5, 0.5], [0.2, 0.8], [0.8, 0.8]])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import warp as wp
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Float16, UInt8
 from PIL import Image
 
 from ..captures import Decoder
@@ -17,6 +17,8 @@ from ..captures.undistort import pinhole_of
 from ..records import Camera, Photo
 
 FindMask = Callable[[UInt8[np.ndarray, "h w"]], Bool[np.ndarray, "h w"]]
+Halving = tuple[Float16[np.ndarray, "_ _"], UInt8[np.ndarray, "_ _"]]
+"""Grey levels of a level, and where they may be used."""
 COARSEST = 256
 """Pixels; halving stops where the longer side is not longer than this."""
 
@@ -96,15 +98,9 @@ class Photos:
             return self._kept[view.frame]
         return self.keep(view, self.decode(view))
 
-    def decode(self, view: View) -> tuple[UInt8[np.ndarray, "h w"], Bool[np.ndarray, "h w"] | None]:
-        """Grey levels and mask of a photo, undistorted; may be called from several threads."""
-        pixels, _ = self._decoder.photo(view.photo)
-        grey = np.asarray(Image.fromarray(pixels).convert("L"))
-        mask = self._decoder.mask(view.photo)
-        if self.find_mask is not None:
-            found = self.find_mask(grey)
-            mask = found if mask is None else mask & found
-        return grey, mask
+    def decode(self, view: View) -> list[Halving]:
+        """The levels of a photo; may be called from several threads."""
+        return _halvings(*self._shown(view), view.camera)
 
     def mask(self, view: View) -> Bool[np.ndarray, "h w"] | None:
         """Which pixels of the undistorted photo show the object; None where nothing tells.
@@ -113,12 +109,23 @@ class Photos:
             SmrError: The mask or the photo cannot be decoded.
         """
         if self.find_mask is not None:
-            return self.decode(view)[1]
+            return self._shown(view)[1]
         return None if view.photo.mask is None else self._decoder.mask(view.photo)
 
-    def keep(self, view: View, decoded: tuple[np.ndarray, np.ndarray | None]) -> Pyramid:
+    def _shown(self, view: View) -> tuple[UInt8[np.ndarray, "h w"], Bool[np.ndarray, "h w"] | None]:
+        pixels, _ = self._decoder.photo(view.photo)
+        grey = np.asarray(Image.fromarray(pixels).convert("L"))
+        mask = self._decoder.mask(view.photo)
+        if self.find_mask is not None:
+            found = self.find_mask(grey)
+            mask = found if mask is None else mask & found
+        return grey, mask
+
+    def keep(self, view: View, decoded: list[Halving]) -> Pyramid:
         """Put a decoded photo on the device."""
-        pyramid = _pyramid(*decoded, view.camera, self.device)
+        images = tuple(wp.array(one.ravel(), dtype=wp.float16, device=self.device) for one, _ in decoded)
+        masks = tuple(wp.array(one.ravel(), dtype=wp.uint8, device=self.device) for _, one in decoded)
+        pyramid = Pyramid(images, masks, level_sizes(view.camera))
         self._kept[view.frame] = pyramid
         self._bytes += _bytes(pyramid)
         while self._bytes > self.limit and len(self._kept) > 1:
@@ -126,25 +133,25 @@ class Photos:
         return pyramid
 
 
-def _pyramid(
-    grey: UInt8[np.ndarray, "h w"], mask: Bool[np.ndarray, "h w"] | None, camera: Camera, device: str
-) -> Pyramid:
-    image = Image.fromarray(grey.astype(np.float32))
+def _halvings(grey: UInt8[np.ndarray, "h w"], mask: Bool[np.ndarray, "h w"] | None, camera: Camera) -> list[Halving]:
+    image = Image.fromarray(grey)
     hidden = None if mask is None else Image.fromarray(mask.astype(np.uint8))
-    images, masks, sizes = [], [], level_sizes(camera)
-    for size in sizes:
+    levels = []
+    for size in level_sizes(camera):
         image = resized(image, size)
-        images.append(wp.array(np.asarray(image, np.float16).ravel(), dtype=wp.float16, device=device))
-        shown = np.ones(size[0] * size[1], np.uint8)
+        shown = np.ones(size[::-1], np.uint8)
         if hidden is not None:
-            shown = np.asarray(hidden.resize(size, Image.Resampling.NEAREST)).ravel()
-        masks.append(wp.array(np.ascontiguousarray(shown), dtype=wp.uint8, device=device))
-    return Pyramid(tuple(images), tuple(masks), sizes)
+            shown = np.ascontiguousarray(hidden.resize(size, Image.Resampling.NEAREST))
+        levels.append((np.asarray(image, np.float16), shown))
+    return levels
 
 
 def resized(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     """The image made smaller, without aliasing."""
-    return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
+    if image.size == size:
+        return image
+    exact = image if image.mode == "F" else image.convert("F")  # whole levels would add their rounding
+    return exact.resize(size, Image.Resampling.BILINEAR)
 
 
 def _bytes(pyramid: Pyramid) -> int:

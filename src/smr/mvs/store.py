@@ -22,11 +22,18 @@ WAITING = 4
 """Maps that may wait to be written."""
 
 
+def map_bytes(width: int, height: int) -> int:
+    """Memory that the planes of a view take."""
+    return 20 * width * height
+
+
 class Store:
     """Maps of the stages, on disk and, the latest, on the device; they are written while the next are made."""
 
-    def __init__(self, folder: Path, key: str, device: str, limit: int) -> None:
+    def __init__(self, folder: Path, key: str, device: str, limit: int, *, written: bool = True) -> None:
         self.folder, self.key, self.device = folder, key, device
+        self.written = written
+        """Whether maps of the stages go to disk; where all fit on a GPU that would take longer than they do."""
         self.limit = limit
         """Bytes that stay on the device."""
         self._kept: OrderedDict[tuple[str, int], PlaneMap] = OrderedDict()
@@ -62,10 +69,12 @@ class Store:
         Raises:
             SmrError: This map, or one before it, cannot be written.
         """
+        self._remember(stage, frame, found)
+        if not self.written:
+            return
         arrays = {"planes": found.planes.numpy(), "costs": found.costs.numpy()}
         arrays |= {"chosen": found.chosen.numpy().astype(np.uint8), "size": np.array(found.size)}
         self._write(lambda: _write_archive(self.path(stage, frame), arrays))
-        self._remember(stage, frame, found)
 
     def put_depth(self, frame: int, depth: Float32[np.ndarray, "h w"], weight: Float32[np.ndarray, "h w"]) -> None:
         """Write a depth map and its weights; the depth comes last, so that it never lacks its weights.
@@ -113,7 +122,7 @@ class Store:
     def _remember(self, stage: str, frame: int, found: PlaneMap) -> None:
         self._kept[stage, frame] = found
         self._kept.move_to_end((stage, frame))
-        size = 20 * found.size[0] * found.size[1]
+        size = map_bytes(*found.size)
         while len(self._kept) > max(1, self.limit // max(size, 1)):
             self._kept.popitem(last=False)
 
