@@ -29,12 +29,12 @@ HERE = Path(__file__).resolve().parent
 TESTS = Path("tests/python/kaolin")
 OUT_OF_SCOPE = (
     "experimental", "io/test_gaussians.py", "io/usd/test_gaussians.py", "io/usd/test_physics_materials.py",
-    "non_commercial", "ops/conversions/test_flexicubes.py", "ops/conversions/test_gaussians.py", "ops/gaussians",
+    "non_commercial", "ops/conversions/test_gaussians.py", "ops/gaussians",
     "ops/spc", "physics", "render/spc", "rep/test_gaussians.py", "rep/test_rep_spc.py",
 )  # fmt: skip
 COLUMNS = ("passed", "failed", "error", "skipped", "not in scope", "absent", "CPU refused", "old pytest")
 MEANING = """\
-not in scope: structured point clouds, Gaussians, physics, FlexiCubes: smr.kaolin does not have them and says so.
+not in scope: structured point clouds, Gaussians, physics: smr.kaolin does not have them and says so.
 absent: needs files or packages that are not on this machine. old pytest: written for a pytest before 9.
 CPU refused: asserts that a CPU tensor is refused; smr.kaolin works on it. skipped: skips itself.
 rate: passed of passed, failed and error."""

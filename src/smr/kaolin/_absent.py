@@ -16,7 +16,7 @@ _ITSELF = "run this part with Kaolin itself: `smr env plan kaolin` works out ver
 SPC = f"Use a dense voxel grid (kaolin.ops.voxelgrid, kaolin.ops.conversions) or a mesh, or {_ITSELF}"
 GAUSSIANS = f"Use a mesh or a point cloud, or {_ITSELF}"
 PHYSICS = f"There is no simulation in smr; {_ITSELF}"
-FLEXICUBES = f"Use kaolin.ops.conversions.marching_tetrahedra or voxelgrids_to_trianglemeshes, or {_ITSELF}"
+FLEXICUBES = "Use kaolin.ops.conversions.FlexiCubes, which has the same arguments."
 BINARY = "Call the public function of kaolin.ops, kaolin.metrics or kaolin.render that does this."
 
 ABSENT_MODULES = {
@@ -26,7 +26,6 @@ ABSENT_MODULES = {
     "io.usd.gaussians": GAUSSIANS,
     "io.usd.physics_materials": PHYSICS,
     "non_commercial": FLEXICUBES,
-    "ops.conversions.flexicubes": FLEXICUBES,
     "ops.conversions.gaussians": GAUSSIANS,
     "ops.gaussian": GAUSSIANS,
     "ops.gaussians": GAUSSIANS,

@@ -133,7 +133,7 @@ def _check_max_shape(shape_per_tensor: torch.Tensor, max_shape: Sequence[int]) -
 
 def list_to_padded(
     tensor_list: Sequence[torch.Tensor],
-    padding_value: float,
+    padding_value: int | float,
     max_shape: Sequence[int] | torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Pad tensors (..., C) of different sizes to one: (B, *max_shape, C), and `shape_per_tensor`.
@@ -161,7 +161,7 @@ def packed_to_padded(
     packed_tensor: torch.Tensor,
     shape_per_tensor: torch.Tensor,
     first_idx: torch.Tensor,
-    padding_value: float,
+    padding_value: int | float,
     max_shape: Sequence[int] | torch.Tensor | None = None,
 ) -> torch.Tensor:
     """A packed tensor as a padded one, (B, *max_shape, C).
@@ -188,7 +188,7 @@ def packed_to_padded(
     cells = len(shape_per_tensor) * int(torch.tensor(sizes).prod())
     padded = packed_tensor.new_full((cells, last), padding_value)
     rows = _padded_rows(shape_per_tensor, sizes, packed_tensor.device)
-    return padded.index_put((rows,), packed_tensor).reshape(-1, *sizes, last)
+    return padded.index_put((rows,), packed_tensor).reshape(len(shape_per_tensor), *sizes, last)
 
 
 def padded_to_packed(padded_tensor: torch.Tensor, shape_per_tensor: torch.Tensor) -> torch.Tensor:

@@ -52,8 +52,8 @@ def random_shape_per_tensor(
 
 
 def random_tensor(
-    low: float,
-    high: float,
+    low: int | float,
+    high: int | float,
     shape: Sequence[int],
     dtype: torch.dtype = torch.float,
     device: torch.device | str = "cpu",

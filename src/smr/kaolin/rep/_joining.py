@@ -128,14 +128,12 @@ def _offset(values: list[torch.Tensor], counts: list[int]) -> list[torch.Tensor]
 def _joined_materials(singles: list[SurfaceMesh], by_name: bool) -> dict[str, Any]:
     lists: list[list[Any]] = [mesh.__dict__["materials"] for mesh in singles]
     assignments = [mesh.__dict__["material_assignments"] for mesh in singles]
+    materials = [material for each in lists for material in each]
+    joined = torch.cat(_offset(assignments, [len(each) for each in lists]))
     if by_name:
         from ..io.materials import group_materials_by_name
 
-        materials, assigned = group_materials_by_name(lists, assignments)
-    else:
-        materials = [material for each in lists for material in each]
-        assigned = _offset(assignments, [len(each) for each in lists])
-    joined = assigned if isinstance(assigned, torch.Tensor) else torch.cat(list(assigned))
+        materials, joined = group_materials_by_name(materials, joined)
     return {"materials": materials, "material_assignments": joined}
 
 

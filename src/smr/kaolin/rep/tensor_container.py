@@ -114,7 +114,7 @@ class TensorContainerBase:
         if value is None:
             return ""
         if isinstance(value, dict):
-            parts = [tensor_info(item, f"{attr}[{key}]", print_stats, detailed) for key, item in value.items()]
+            parts = (described(item, f"{attr}[{key}]", print_stats, detailed) for key, item in value.items())
             return "\n".join(parts)
         return described(value, attr, print_stats, detailed)
 

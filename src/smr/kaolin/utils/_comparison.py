@@ -112,7 +112,7 @@ def assert_images_close(
     im0: torch.Tensor,
     im1: torch.Tensor,
     pixel_disagreement_threshold: float = 0.03,
-    max_percent_disagreeing_pixels: float = 3,
+    max_percent_disagreeing_pixels: int | float = 3,
     check_range: bool = True,
     do_resize: bool = True,
 ) -> None:

@@ -131,7 +131,7 @@ def check_packed_tensor(
     return _result(fault or _type_fault(tensor, dtype, device), throw)
 
 
-def _padding_fault(tensor: torch.Tensor, value: float, shape_per_tensor: torch.Tensor) -> Exception | None:
+def _padding_fault(tensor: torch.Tensor, value: int | float, shape_per_tensor: torch.Tensor) -> Exception | None:
     sizes = tensor.shape[1:-1]
     inside = torch.ones(tensor.shape[:-1], dtype=torch.bool, device=tensor.device)
     for axis, size in enumerate(sizes):
@@ -146,7 +146,7 @@ def _padding_fault(tensor: torch.Tensor, value: float, shape_per_tensor: torch.T
 
 def check_padded_tensor(
     tensor: torch.Tensor,
-    padding_value: float | None = None,
+    padding_value: int | float | None = None,
     shape_per_tensor: torch.Tensor | None = None,
     batch_size: int | None = None,
     max_shape: Sequence[int | None] | None = None,

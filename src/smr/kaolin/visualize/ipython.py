@@ -34,7 +34,7 @@ def _package(name: str) -> Any:
         ) from error
 
 
-def quick_viz(imgs: torch.Tensor, nrow: int | None = None, inches: float = 15) -> Any:
+def quick_viz(imgs: torch.Tensor, nrow: int | None = None, inches: int | float = 15) -> Any:
     """Show images in a grid with matplotlib.
 
     Args:
@@ -120,7 +120,7 @@ class BaseIpyVisualizer:
         render: Render,
         fast_render: Render | None = None,
         watched_events: Sequence[str] | None = None,
-        max_fps: float | None = None,
+        max_fps: int | float | None = None,
         canvas: Any = None,
         event_canvas: Any = None,
         img_format: str = "PNG",
@@ -146,12 +146,12 @@ class BaseIpyVisualizer:
         self.event.on_dom_event(self._handle_event)
 
     @property
-    def max_fps(self) -> float | None:
+    def max_fps(self) -> int | float | None:
         """Events a second at most; None is all."""
         return self._max_fps
 
     @max_fps.setter
-    def max_fps(self, value: float | None) -> None:
+    def max_fps(self, value: int | float | None) -> None:
         self._max_fps = value
         self.event.throttle_or_debounce = None if value is None else "throttle"
         self.event.wait = 0 if value is None else int(1000 / value)
@@ -280,11 +280,11 @@ class IpyTurntableVisualizer(BaseIpyVisualizer):
         fast_render: Render | None = None,
         focus_at: torch.Tensor | None = None,
         world_up_axis: int = 1,
-        zoom_sensitivity: float = 0.001,
-        forward_sensitivity: float = 0.001,
-        rotation_sensitivity: float = 1.5,
-        translation_sensitivity: float = 1.0,
-        max_fps: float | None = None,
+        zoom_sensitivity: int | float = 0.001,
+        forward_sensitivity: int | float = 0.001,
+        rotation_sensitivity: int | float = 1.5,
+        translation_sensitivity: int | float = 1.0,
+        max_fps: int | float | None = None,
         update_only_on_release: bool = False,
         additional_watched_events: Sequence[str] | None = None,
         additional_event_handler: Callable[[Any, Event], bool] | None = None,
@@ -372,11 +372,11 @@ class IpyFirstPersonVisualizer(BaseIpyVisualizer):
         render: Render,
         fast_render: Render | None = None,
         world_up: torch.Tensor | None = None,
-        zoom_sensitivity: float = 0.001,
-        rotation_sensitivity: float = 0.4,
-        translation_sensitivity: float = 1.0,
-        key_move_sensitivity: float = 0.05,
-        max_fps: float | None = None,
+        zoom_sensitivity: int | float = 0.001,
+        rotation_sensitivity: int | float = 0.4,
+        translation_sensitivity: int | float = 1.0,
+        key_move_sensitivity: int | float = 0.05,
+        max_fps: int | float | None = None,
         up_key: str = "i",
         down_key: str = "k",
         left_key: str = "j",
