@@ -1,0 +1,7 @@
+"""`kaolin.ops.conversions.flexicubes`."""
+
+from __future__ import annotations
+
+from .flexicubes import FlexiCubes
+
+__all__ = ["FlexiCubes"]
