@@ -35,8 +35,6 @@ class CameraExtrinsics:
             **(shared_fields or {}),
         }
 
-    # --- how they are made
-
     @classmethod
     def _internal_from_view_matrix(
         cls,
@@ -156,8 +154,6 @@ class CameraExtrinsics:
             matrix, self.dtype, self.device, requires_grad=self.requires_grad
         )
 
-    # --- what they are
-
     @property
     def R(self) -> Tensor:
         """Rotations from world to camera axes, (C, 3, 3)."""
@@ -208,8 +204,6 @@ class CameraExtrinsics:
     def cam_forward(self) -> Tensor:
         """The camera's z axis in the world, (C, 3, 1): it points BACKWARDS, from what is seen to the camera."""
         return self.R[:, 2, :].unsqueeze(-1)
-
-    # --- what they do
 
     def transform(self, vectors: Tensor) -> Tensor:
         """Points from world to camera: (B, 3) or (C, B, 3) to (C, B, 3)."""
@@ -296,8 +290,6 @@ class CameraExtrinsics:
     @basis_change_matrix.setter
     def basis_change_matrix(self, value: Tensor) -> None:
         self._shared_fields["base_change_matrix"] = torch.as_tensor(value)
-
-    # --- parameters
 
     def parameters(self) -> Tensor:
         """What an optimiser moves, (C, K); K depends on the backend."""
