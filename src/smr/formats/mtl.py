@@ -88,7 +88,7 @@ def _parse(text: bytes) -> dict[str, _Entry]:
 def _apply(entry: _Entry, keyword: bytes, words: list[bytes], line: bytes) -> _Entry:
     material = entry.material
     if keyword == b"map_kd":
-        return replace(entry, texture=_file_name(line))
+        return replace(entry, texture=file_name(line))
     try:
         numbers = [min(max(float(word), 0.0), 1.0) for word in words[:3]]
     except ValueError:
@@ -106,7 +106,7 @@ def _apply(entry: _Entry, keyword: bytes, words: list[bytes], line: bytes) -> _E
     return replace(entry, material=material)
 
 
-def _file_name(line: bytes) -> str:
+def file_name(line: bytes) -> str:
     """The name after `map_Kd` and its options; it may hold spaces."""
     rest = line.split(None, 1)[1].strip()
     while rest.startswith(b"-"):

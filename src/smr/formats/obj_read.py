@@ -24,8 +24,8 @@ _V, _T, _N, _F = ord("v"), ord("t"), ord("n"), ord("f")
 
 
 @dataclass
-class _Collected:
-    """What was read so far."""
+class Collected:
+    """What the lines of an OBJ say, before anything is made of it."""
 
     path: Path
     vertices: list[np.ndarray] = field(default_factory=list)
@@ -47,22 +47,30 @@ def read_obj(path: Path) -> Model:
         SmrError: A line is not what it should be, a face refers to a missing vertex, or there are no faces.
     """
     text = read_bytes(path)
+    return build_model(_parts(collect_obj(path, text), stated_up(text[:1024])))
+
+
+def collect_obj(path: Path, text: bytes) -> Collected:
+    """Read the lines of an OBJ's text; `path` names it in errors.
+
+    Raises:
+        SmrError: It is not text, or a line is not what it should be.
+    """
     if b"\0" in text[:4096]:
         raise damaged(path, "it is not text, as OBJ is")
-    world_up = stated_up(text[:1024])
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\\\n" in text:
         text = text.replace(b"\\\n", b"  ")  # a line that goes on
-    found = _Collected(path)
+    found = Collected(path)
     begin = 0
     while begin < len(text):
         end = len(text) if begin + _BLOCK >= len(text) else text.find(b"\n", begin + _BLOCK) + 1 or len(text)
         _read_block(found, text, begin, end)
         begin = end
-    return build_model(_parts(found, world_up))
+    return found
 
 
-def _read_block(found: _Collected, text: bytes, begin: int, end: int) -> None:
+def _read_block(found: Collected, text: bytes, begin: int, end: int) -> None:
     block = text[begin:end]
     if b"#" in block:
         block = _COMMENT.sub(b"", block)
@@ -110,7 +118,7 @@ def _read_rows(tokens: Tokens, first: np.ndarray, last: np.ndarray, least: int, 
     return rows
 
 
-def _read_faces(found: _Collected, tokens: Tokens, first: np.ndarray, last: np.ndarray, before: np.ndarray) -> None:
+def _read_faces(found: Collected, tokens: Tokens, first: np.ndarray, last: np.ndarray, before: np.ndarray) -> None:
     """Corners `v`, `v/t`, `v//n`, `v/t/n`; negative numbers count back from the line (`before`: F×3 counts so far)."""
     sizes = last - first - 1
     offset = np.cumsum(sizes) - sizes
@@ -138,7 +146,7 @@ def _read_faces(found: _Collected, tokens: Tokens, first: np.ndarray, last: np.n
     found.sizes.append(sizes)
 
 
-def _read_keyword(found: _Collected, tokens: Tokens, first: int, last: int, faces: int) -> None:
+def _read_keyword(found: Collected, tokens: Tokens, first: int, last: int, faces: int) -> None:
     keyword = tokens[first]
     if last - first < 2:
         return
@@ -155,22 +163,23 @@ def _at_line(path: Path, text: bytes, block: bytes, begin: int, error: NotANumbe
     return damaged(path, f"{error.text[:60]!r} near line {line} is not what OBJ has there")
 
 
-def _parts(found: _Collected, world_up: str | None) -> Parts:
+def _parts(found: Collected, world_up: str | None) -> Parts:
     vertices, colors = _vertices(found)
     corners = np.concatenate(found.corners) if found.corners else np.zeros((0, 3), np.int64)
     sizes = np.concatenate(found.sizes) if found.sizes else np.zeros(0, np.int64)
     parts = Parts(found.path, vertices, corners[:, 0], sizes, colors=colors)
     parts.world_up = world_up  # type: ignore[assignment]
     if found.uvs and (corners[:, 1] >= 0).any():
-        parts.uvs = _joined(found.uvs, 2)
+        parts.uvs = joined(found.uvs, 2)
         parts.uv_loops = corners[:, 1]
     if found.normals and (corners[:, 2] >= 0).any():
-        parts.normals, parts.normal_loops = _joined(found.normals, 3), corners[:, 2]
+        parts.normals, parts.normal_loops = joined(found.normals, 3), corners[:, 2]
     _add_materials(parts, found, len(sizes))
     return parts
 
 
-def _joined(blocks: list[np.ndarray], width: int) -> np.ndarray:
+def joined(blocks: list[np.ndarray], width: int) -> np.ndarray:
+    """Rows of `width` columns; zeros where a block has fewer."""
     rows = np.zeros((sum(len(block) for block in blocks), width))
     begin = 0
     for block in blocks:
@@ -180,7 +189,7 @@ def _joined(blocks: list[np.ndarray], width: int) -> np.ndarray:
     return rows
 
 
-def _vertices(found: _Collected) -> tuple[np.ndarray, np.ndarray | None]:
+def _vertices(found: Collected) -> tuple[np.ndarray, np.ndarray | None]:
     """Positions, and the colours that may follow them: red, green, blue from 0 to 1, or from 0 to 255."""
     if not found.vertices:
         return np.zeros((0, 3)), None
@@ -194,7 +203,7 @@ def _vertices(found: _Collected) -> tuple[np.ndarray, np.ndarray | None]:
     return vertices, np.clip(np.nan_to_num(np.round(values * scale)), 0, 255).astype(np.uint8)
 
 
-def _add_materials(parts: Parts, found: _Collected, faces: int) -> None:
+def _add_materials(parts: Parts, found: Collected, faces: int) -> None:
     """The materials in use, in the order of their first use."""
     textures = TextureReader(parts.findings)
     library = {}
