@@ -121,8 +121,9 @@ def import_mesh(
             PBRMaterial.
 
     Returns:
-        A mesh; texture coordinates have (0, 0) at the image's top left corner, as Kaolin has them; faces are int64, materials sorted by name, `material_assignments` int16 with -1 for none. None where
-        the handler of heterogeneous meshes leaves it out.
+        A mesh; texture coordinates have (0, 0) at the image's top left corner, as Kaolin has them; faces are int64,
+        materials sorted by name, `material_assignments` int16 with -1 for none. None where the handler of
+        heterogeneous meshes leaves it out.
 
     Raises:
         FileNotFoundError: There is no such file.
