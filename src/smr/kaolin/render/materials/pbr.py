@@ -54,9 +54,10 @@ class Material:
         self.shader_name = shader_name
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the kind known to `from_dict`."""
+        """Make a kind with a `classname` of its own known to `from_dict`."""
         super().__init_subclass__(**kwargs)
-        Material.kinds[cls.classname] = cls
+        if "classname" in vars(cls):
+            Material.kinds[cls.classname] = cls
 
     def as_dict(self) -> dict[str, Any]:
         """What is set, by name, and which kind of material it is as `classname`."""
