@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
+from photo_scenes import corner, photo_of_wall, rotation, texture, write_photos
 from smr import sfm
 from smr.captures import read_capture
 from smr.config import CaptureConfig, SfmConfig
@@ -23,58 +24,8 @@ from smr.sfm.process import _lines
 pytest.importorskip("pycolmap")
 
 
-def texture(seed: int = 0, size: int = 1200) -> Image.Image:
-    """Spots of many sizes, which features are found on."""
-    random = np.random.default_rng(seed)
-    total = np.zeros((size, size, 3))
-    for cells in (8, 32, 128, 400):
-        noise = Image.fromarray(random.integers(0, 255, (cells, cells, 3)).astype(np.uint8))
-        total += np.asarray(noise.resize((size, size), Image.Resampling.BICUBIC))
-    return Image.fromarray((total / 4 * 1.6 - 70).clip(0, 255).astype(np.uint8))
-
-
-def rotation(axis: int, angle: float) -> np.ndarray:
-    c, s = np.cos(angle), np.sin(angle)
-    i, j = [(1, 2), (2, 0), (0, 1)][axis]
-    matrix = np.eye(3)
-    matrix[i, i] = matrix[j, j] = c
-    matrix[i, j], matrix[j, i] = -s, s
-    return matrix
-
-
-def photo_of_wall(wall: Image.Image, R: np.ndarray, t: np.ndarray, f: float = 400.0) -> Image.Image:
-    """The wall is the square from -1 to 1 at z = 0; R, t take it to the camera."""
-    K = np.array([[f, 0, 240], [0, f, 180], [0, 0, 1.0]])
-    wall_from_pixels = np.array([[2 / wall.width, 0, -1], [0, 2 / wall.height, -1], [0, 0, 1.0]])
-    inverse = np.linalg.inv(K @ np.stack([R[:, 0], R[:, 1], t], axis=1) @ wall_from_pixels)
-    data = (inverse / inverse[2, 2]).ravel()[:8]
-    return wall.transform((480, 360), Image.Transform.PERSPECTIVE, data, Image.Resampling.BICUBIC)
-
-
-def corner(count: int, seed: int = 0) -> list[Image.Image]:
-    """Photos of two walls that meet, from a camera that walks past: nearer walls hide nothing."""
-    walls = texture(seed), texture(seed + 1)
-    photos = []
-    for x in np.linspace(-0.5, 0.5, count):
-        halves = []
-        for wall, turn in zip(walls, (0.5, -0.5), strict=True):
-            side = 1.0 if turn < 0 else -1.0
-            R = rotation(1, 0.3 * x) @ rotation(1, turn)
-            t = rotation(1, 0.3 * x) @ (rotation(1, turn) @ np.array([side, 0, 0]) + np.array([-x, 0, 2.4]))
-            halves.append(photo_of_wall(wall, R, t))
-        seam = 240 + 400 * (rotation(1, 0.3 * x) @ np.array([-x, 0, 2.4]))
-        column = round(240 + (seam[0] - 240) / ((seam[2] - 240) / 400))
-        joined = halves[0].copy()
-        joined.paste(halves[1].crop((column, 0, 480, 360)), (column, 0))
-        photos.append(joined)
-    return photos
-
-
 def write(folder: Path, photos: list[Image.Image]) -> Capture:
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, photo in enumerate(photos):
-        photo.save(folder / f"{i:02d}.png")
-    return read_capture(folder)
+    return read_capture(write_photos(folder, photos))
 
 
 def test_no_photo_and_one_photo(tmp_path: Path) -> None:
