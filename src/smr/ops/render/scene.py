@@ -84,7 +84,7 @@ class Scene:
         host = torch.empty(2, dtype=torch.int32, pin_memory=True)
         host.copy_(self._faults, non_blocking=True)
         arrived = torch.cuda.Event()
-        arrived.record()
+        arrived.record(torch.cuda.current_stream(self._device))
         return host, arrived
 
     @staticmethod

@@ -245,6 +245,20 @@ def _share(blend: Any, transposed: int, here: Any, there: Any):
     return taken * (there - here)
 
 
+@wp.func
+@no_type_check
+def _edge_gradient(ax: Any, ay: Any, aw: Any, bx: Any, by: Any, bw: Any, direction: int, step: Any, g: Any):
+    """From the gradient of where an edge is (see `_where`) to those of its ends' offsets and divisors."""
+    span = step * (aw * by - bw * ay)
+    if direction == 1:
+        span = step * (ax * bw - aw * bx)
+    de = g / span
+    ds = -de * (ax * by - ay * bx) / span * step
+    if direction == 1:
+        return de * by + ds * bw, -de * bx, -ds * bx, -de * ay - ds * aw, de * ax, ds * ax
+    return de * by, -de * bx - ds * bw, ds * by, -de * ay, de * ax + ds * aw, -ds * ay
+
+
 @wp.kernel(enable_backward=False)
 @no_type_check
 def _blends_to_vertices(
@@ -308,25 +322,7 @@ def _blends_to_vertices(
     bx, by = offset(vertices[b], k, first, px, py, view.perspective)
     aw = _divisor(vertices[a], view.perspective)
     bw = _divisor(vertices[b], view.perspective)
-    span = step * (aw * by - bw * ay)
-    if direction == 1:
-        span = step * (ax * bw - aw * bx)
-    de = g / span
-    ds = -de * where * step
-    dax = de * by
-    day = -de * bx
-    dbx = -de * ay
-    dby = de * ax
-    daw = ds * by
-    dbw = -ds * ay
-    if direction == 0:
-        day -= ds * bw
-        dby += ds * aw
-    else:
-        dax += ds * bw
-        dbx -= ds * aw
-        daw = -ds * bx
-        dbw = ds * ax
+    dax, day, daw, dbx, dby, dbw = _edge_gradient(ax, ay, aw, bx, by, bw, direction, step, g)
     if view.perspective == 0:
         daw = zero
         dbw = zero

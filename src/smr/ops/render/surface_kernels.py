@@ -125,16 +125,48 @@ def corner_gradient(dx: Any, dy: Any, dz: Any, k: wp.array(dtype=Any), first: in
 
 @wp.func
 @no_type_check
-def _contribute_corner(
+def _offset_gradients(
+    ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, a: Any, b: Any, c: Any, sign: Any, s0: Any, s1: Any, s2: Any
+):
+    """From the gradients s of barycentric coordinates to those of the corners' offsets; `areas` gave a, b, c."""
+    zero = type(ax)(0.0)
+    total = a + b + c
+    mean = (s0 * a + s1 * b + s2 * c) / total
+    n0 = zero
+    n1 = zero
+    n2 = zero
+    if a > zero:
+        n0 = sign * (s0 - mean) / total
+    if b > zero:
+        n1 = sign * (s1 - mean) / total
+    if c > zero:
+        n2 = sign * (s2 - mean) / total
+    return (
+        n2 * by - n1 * cy,
+        n1 * cx - n2 * bx,
+        n0 * cy - n2 * ay,
+        n2 * ax - n0 * cx,
+        n1 * ay - n0 * by,
+        n0 * bx - n1 * ax,
+    )
+
+
+@wp.func
+@no_type_check
+def _contribute(
     adding: int,
-    gradient: wp.vec3d,
-    vertex: int,
+    g0: wp.vec3d,
+    g1: wp.vec3d,
+    g2: wp.vec3d,
+    corners: wp.vec3i,
     count_bits: int,
     bounds: wp.array(dtype=int),
     sums: wp.array(dtype=wp.int64),
 ):
     for axis in range(3):
-        contribute(adding, gradient[axis], vertex, axis, 3, count_bits, bounds, sums)
+        contribute(adding, g0[axis], corners[0], axis, 3, count_bits, bounds, sums)
+        contribute(adding, g1[axis], corners[1], axis, 3, count_bits, bounds, sums)
+        contribute(adding, g2[axis], corners[2], axis, 3, count_bits, bounds, sums)
 
 
 @wp.kernel(enable_backward=False)
@@ -178,9 +210,7 @@ def _to_vertices(
             corners = face_corners(faces, face, image, per_image, vertex_count)
             if face != held_face or image != held_image:
                 if held_face >= 0:
-                    _contribute_corner(adding, g0, held[0], count_bits, bounds, sums)
-                    _contribute_corner(adding, g1, held[1], count_bits, bounds, sums)
-                    _contribute_corner(adding, g2, held[2], count_bits, bounds, sums)
+                    _contribute(adding, g0, g1, g2, held, count_bits, bounds, sums)
                 held = corners
                 held_face = face
                 held_image = image
@@ -209,29 +239,12 @@ def _to_vertices(
                     s0 += grad_bary[fragment][0]
                     s1 += grad_bary[fragment][1]
                     s2 += grad_bary[fragment][2]
-                mean = (s0 * a + s1 * b + s2 * c) / total
-                n0 = zero
-                n1 = zero
-                n2 = zero
-                if a > zero:
-                    n0 = sign * (s0 - mean) / total
-                if b > zero:
-                    n1 = sign * (s1 - mean) / total
-                if c > zero:
-                    n2 = sign * (s2 - mean) / total
-                dax = n1 * -cy + n2 * by
-                day = n1 * cx - n2 * bx
-                dbx = n0 * cy - n2 * ay
-                dby = n2 * ax - n0 * cx
-                dcx = n1 * ay - n0 * by
-                dcy = n0 * bx - n1 * ax
+                dax, day, dbx, dby, dcx, dcy = _offset_gradients(ax, ay, bx, by, cx, cy, a, b, c, sign, s0, s1, s2)
                 g0 += corner_gradient(dax, day, gz * a / total, intrinsics, k, px, py, view.perspective)
                 g1 += corner_gradient(dbx, dby, gz * b / total, intrinsics, k, px, py, view.perspective)
                 g2 += corner_gradient(dcx, dcy, gz * c / total, intrinsics, k, px, py, view.perspective)
     if held_face >= 0:
-        _contribute_corner(adding, g0, held[0], count_bits, bounds, sums)
-        _contribute_corner(adding, g1, held[1], count_bits, bounds, sums)
-        _contribute_corner(adding, g2, held[2], count_bits, bounds, sums)
+        _contribute(adding, g0, g1, g2, held, count_bits, bounds, sums)
 
 
 RESOLVE = launchers(_resolve, scalars=("intrinsics", "zbuf"), vectors=("vertices", "bary_coords"))
