@@ -246,11 +246,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--bandwidth", type=float, default=4200.0, help="GB/s, for the floors")
+    parser.add_argument("--bandwidth", type=float, help="GB/s, for the floors; left out: 4200 on a GPU, 10")
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--largest", type=int, default=0, help="faces; left out: 10 M on a GPU, 1 M on a CPU")
     options = parser.parse_args()
     cuda = options.device.startswith("cuda")
+    options.bandwidth = options.bandwidth or (4200.0 if cuda else 10.0)
     machine = torch.cuda.get_device_name() if cuda else f"{platform.machine()}, {os.cpu_count()} cores"
     print(json.dumps({"machine": machine, "torch": torch.__version__, "command": " ".join(sys.argv)}), flush=True)
     everything = list(OPERATIONS)
