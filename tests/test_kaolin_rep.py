@@ -76,6 +76,8 @@ def test_shapes_in_each_batching() -> None:
 def test_different_meshes_stay_a_list() -> None:
     mesh = SurfaceMesh.cat([tetrahedron(0), square()], fixed_topology=False)
     assert (mesh.batching, len(mesh), mesh.is_triangular()) == (LIST, 2, False)
+    assert [corners.shape for corners in mesh.face_vertices] == [(4, 3, 3), (1, 4, 3)]
+    torch.testing.assert_close(mesh.face_vertices[1], square().face_vertices)
     with pytest.raises(ValueError, match="faces of different shapes cannot be in batching FIXED"):
         mesh.to_batched()
     other = tetrahedron(1)
@@ -146,9 +148,11 @@ def test_tangents_follow_the_texture() -> None:
     mesh = SurfaceMesh(vertices, faces, uvs=vertices[:, [1, 0]], face_uvs_idx=faces)  # u runs along y
     torch.testing.assert_close(mesh.vertex_tangents.abs(), torch.tensor([[0.0, 1, 0]]).expand(4, 3))
     torch.testing.assert_close(mesh.face_tangents, mesh.vertex_tangents[faces])
-    mesh.set_batching(FIXED)
-    mesh.vertex_tangents = None
-    assert mesh.vertex_tangents.shape == (1, 4, 3)
+    singles = [tetrahedron(i) for i in range(3)]
+    for fixed in (True, False):
+        batch = SurfaceMesh.cat(singles, fixed_topology=fixed)
+        for one, tangents in zip(singles, batch.vertex_tangents, strict=True):
+            torch.testing.assert_close(tangents, one.vertex_tangents)
 
 
 def test_normals_that_are_given_are_used() -> None:
@@ -207,6 +211,14 @@ def test_indices_out_of_range_raise_and_do_not_vanish() -> None:
     mesh = SurfaceMesh(torch.rand(4, 3), torch.tensor([[0, 1, 9]]))
     with pytest.raises(ValueError, match="9"):
         _ = mesh.face_vertices
+    batch = SurfaceMesh([torch.rand(9, 3), torch.rand(4, 3)], [FACES, torch.tensor([[0, 1, 2], [3, 9, 0]])])
+    with pytest.raises(ValueError, match=r"faces\[1, 1\] of mesh 1 is 9; it must be an index into 4 vertices"):
+        _ = batch.face_vertices
+    for fixed in (True, False):
+        batch = SurfaceMesh.cat([tetrahedron(0), tetrahedron(1)], fixed_topology=fixed)
+        batch.face_uvs_idx[0][2, 1] = 6  # the second mesh's first row, where all lie one after the other
+        with pytest.raises(ValueError, match=r"face_uvs_idx\[2, 1\] of mesh 0 is 6; .* into 6 uvs"):
+            _ = batch.face_uvs
     empty = SurfaceMesh(torch.zeros(0, 3), torch.tensor([[0, 1, 2]]))
     assert empty.face_vertices is None
 

@@ -10,6 +10,7 @@ import torch
 from ..ops.mesh.mesh import average_face_vertex_features, index_vertices_by_faces
 from ..ops.mesh.trianglemesh import face_normals, vertex_tangents
 from ._layout import Batching, convert
+from ._packing import INDEX_OF, pack
 
 if TYPE_CHECKING:
     from .surface_mesh import SurfaceMesh
@@ -35,11 +36,8 @@ Values = dict[str, torch.Tensor]
 
 
 def _corners(features: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """Features at corners: (B, V, C) and (F, S) or (B, F, S) to (B, F, S, C)."""
-    if indices.dim() == 2:
-        return index_vertices_by_faces(features, indices)
-    each = zip(features, indices, strict=True)
-    return torch.stack([index_vertices_by_faces(one.unsqueeze(0), index)[0] for one, index in each])
+    """Features at corners: (B, V, C) and (F, S), or (1, V, C) and (1, F, S), to (B, F, S, C)."""
+    return index_vertices_by_faces(features, indices if indices.dim() == 2 else indices[0])
 
 
 def _at_vertices(values: Values, name: str) -> torch.Tensor:
@@ -53,9 +51,8 @@ def _face_normals(values: Values) -> torch.Tensor:
 
 
 def _vertex_tangents(values: Values) -> torch.Tensor:
-    names = ("face_vertices", "face_uvs", "vertex_normals")
-    each = zip(*(values[name] for name in names), strict=True)
-    return torch.stack([vertex_tangents(values["faces"], *one) for one in each])
+    corners = (values[name][0] for name in ("face_vertices", "face_uvs", "vertex_normals"))
+    return vertex_tangents(values["faces"], *corners).unsqueeze(0)
 
 
 _COMPUTE: dict[tuple[str, str], Callable[[Values], Any]] = {
@@ -151,14 +148,16 @@ def _corners_have_vertices(mesh: SurfaceMesh, name: str) -> bool:
 
 def _computed(mesh: SurfaceMesh, name: str, requirements: list[str], inputs: dict[str, Any]) -> Any:
     function = _COMPUTE[name, requirements[0]]
-
-    def one(source: dict[str, Any]) -> torch.Tensor:
-        fixed = {other: convert(value, other, Batching.NONE, Batching.FIXED, 1) for other, value in source.items()}
-        result: torch.Tensor = function(fixed).squeeze(0)
-        return result
-
-    if mesh.batching == Batching.FIXED:
+    if mesh.batching == Batching.FIXED and name != "vertex_tangents" and not any("_idx" in other for other in inputs):
         return function(inputs)
-    if mesh.batching == Batching.NONE:
-        return one(inputs)
-    return [one({other: values[i] for other, values in inputs.items()}) for i in range(len(mesh))]
+    count = len(mesh)
+    lists = {other: convert(value, other, mesh.batching, Batching.LIST, count) for other, value in inputs.items()}
+    vertices = [len(one) for one in mesh.getattr_batched("vertices", Batching.LIST)]
+    index = next(other for other in lists if other in INDEX_OF)
+    rows = vertices if name.startswith("vertex_") else [len(one) for one in lists[index]]
+    if len({one.shape[-1] for one in lists[index]}) == 1:
+        results = list(function(pack(lists, vertices))[0].split(rows))
+    else:  # triangles and quads do not fit into one tensor
+        each = [{other: [values[i]] for other, values in lists.items()} for i in range(count)]
+        results = [function(pack(one, vertices[i : i + 1]))[0] for i, one in enumerate(each)]
+    return convert(results, name, Batching.LIST, mesh.batching, count)

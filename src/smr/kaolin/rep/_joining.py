@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ._layout import SHAPES, Batching, convert
+from ._packing import INDEX_OF
 from .tensor_container import apply_to_tensors
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_INDICES = {"face_normals_idx": "normals", "face_uvs_idx": "uvs", "faces": "vertices"}
 _CORNERS = {"normals": "face_normals", "uvs": "face_uvs"}
 _NORMALS = ("normals", "face_normals", "vertex_normals")
 _TANGENTS = ("vertex_tangents", "face_tangents")
@@ -82,11 +82,11 @@ def cat(cls: type[SurfaceMesh], meshes: Sequence[SurfaceMesh], fixed_topology: b
         try:
             result[name] = convert(values, name, Batching.LIST, target, len(singles))
         except ValueError as error:
-            values_name = _INDICES.get(name, name)
+            values_name = INDEX_OF.get(name, name)
             if values_name in _CORNERS:
                 _log.info("%s cannot be in one batch, %s are instead: %s", values_name, _CORNERS[values_name], error)
-                names = [other for other in names if _INDICES.get(other, other) != values_name]
-                result = {other: value for other, value in result.items() if _INDICES.get(other, other) != values_name}
+                names = [other for other in names if INDEX_OF.get(other, other) != values_name]
+                result = {other: value for other, value in result.items() if INDEX_OF.get(other, other) != values_name}
                 names += [_CORNERS[values_name]] if _CORNERS[values_name] not in [*names, *result] else []
             elif not skip_errors or name in ("vertices", "faces"):
                 raise
@@ -111,8 +111,8 @@ def flatten(cls: type[SurfaceMesh], meshes: Any, group_materials_by_name: bool) 
         values = _values(singles, name)
         if values is None or name in ("transform", "materials", "material_assignments"):
             continue
-        if name in _INDICES:
-            values = _offset(values, [len(mesh.get_attribute(_INDICES[name])) for mesh in singles])
+        if name in INDEX_OF:
+            values = _offset(values, [len(mesh.get_attribute(INDEX_OF[name])) for mesh in singles])
         result[name] = torch.cat(values)
     if "materials" in _common(singles):
         result.update(_joined_materials(singles, group_materials_by_name))
