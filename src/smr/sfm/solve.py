@@ -32,6 +32,8 @@ MANY = 120
 SEQUENCE = 80
 """Photos from which photos in sequence (video) are not compared all with all."""
 EXHAUSTIVE = 40
+LEAST = 0.1
+"""Share of the photos that must get a pose; what is made of fewer is not what was photographed."""
 
 
 def find_poses(
@@ -177,6 +179,8 @@ def _report(
     kept = [i for i in range(len(frames)) if np.isfinite(answer.poses[i]).all()]
     if len(kept) < 2 or (not job.posed and len(answer.points) < 10):
         raise words.nothing_found(answer, names)
+    if not job.posed and len(kept) < min(len(frames), max(3, LEAST * len(frames))):
+        raise words.too_few(answer, names, kept)
     longest = max(max(camera.width, camera.height) for camera in job.cameras)
     if not job.posed and (still := words.only_turned(answer, longest)) is not None:
         raise still

@@ -66,6 +66,16 @@ def nothing_found(answer: Answer, names: Sequence[str]) -> SmrError:
     )
 
 
+def too_few(answer: Answer, names: Sequence[str], kept: Sequence[int]) -> SmrError:
+    """The error of a model that holds next to none of the photos."""
+    reasons = [photo.reason for photo in left_out(answer, names, kept)]
+    usual = max(dict.fromkeys(reasons), key=reasons.count)
+    return SmrError(
+        f"Only {len(kept)} of {len(names)} photos could be joined; most of the others: {usual}.",
+        f"Photos must overlap by half and be 10 to 15 degrees apart, not more. {HOW}",
+    )
+
+
 def only_turned(answer: Answer, longest: int) -> SmrError | None:
     """The error of photos that were all taken from one place; None where the camera moved."""
     matched = answer.matched
