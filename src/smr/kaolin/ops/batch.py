@@ -6,6 +6,7 @@ tensor's rows begin in a packed tensor, and where the last ones end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -113,16 +114,19 @@ def _padded_rows(shape_per_tensor: torch.Tensor, max_shape: Sequence[int], devic
     numel = shape_per_tensor.prod(dim=1)
     total = int(numel.sum())
     shapes, numel = shape_per_tensor.to(device), numel.to(device)
+    first, cells = torch.cumsum(numel, dim=0) - numel, math.prod(max_shape)
+    count = torch.arange(total, device=device)
+    if len(max_shape) == 1:
+        moved = torch.arange(len(numel), device=device) * cells - first
+        return count + torch.repeat_interleave(moved, numel, output_size=total)
     owner = torch.repeat_interleave(numel, output_size=total)
-    rest = torch.arange(total, device=device) - (torch.cumsum(numel, dim=0) - numel)[owner]
-    row = torch.zeros_like(rest)
-    stride = 1
-    for axis in reversed(range(len(max_shape))):
+    rest, row, stride = count - first[owner], owner * cells, 1
+    for axis in range(len(max_shape) - 1, 0, -1):
         size = shapes[:, axis][owner]
-        row += (rest % size) * stride
-        rest = rest // size
-        stride *= max_shape[axis]
-    return row + owner * stride
+        above = rest // size
+        row += (rest - above * size) * stride
+        rest, stride = above, stride * max_shape[axis]
+    return row + rest * stride
 
 
 def _check_max_shape(shape_per_tensor: torch.Tensor, max_shape: Sequence[int]) -> None:
@@ -185,7 +189,7 @@ def packed_to_padded(
     sizes = fill_max_shape(shape_per_tensor, max_shape).tolist()
     _check_max_shape(shape_per_tensor, sizes)
     last = packed_tensor.shape[-1]
-    cells = len(shape_per_tensor) * int(torch.tensor(sizes).prod())
+    cells = len(shape_per_tensor) * math.prod(sizes)
     padded = packed_tensor.new_full((cells, last), padding_value)
     rows = _padded_rows(shape_per_tensor, sizes, packed_tensor.device)
     return padded.index_put((rows,), packed_tensor).reshape(len(shape_per_tensor), *sizes, last)
