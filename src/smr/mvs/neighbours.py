@@ -22,8 +22,12 @@ LEAST_ANGLE = 1.0
 """Degrees; below it a pair tells no depth."""
 _NEAR_ROOM, _FAR_ROOM = 0.7, 1.5
 """The range of depths around that of the sparse points."""
-_RAYS = (9, 7)
-_DEPTHS = 48
+MOST_POINTS = 10_000
+"""More are not looked at to compare views."""
+_RAYS = ((9, 7), (5, 4))
+_DEPTHS = (48, 24)
+_MANY = 60
+"""Views from which on fewer rays and depths will do."""
 _NEAREST, _FARTHEST = 0.25, 400.0
 """Depths that are looked at without points, in distances to the next camera."""
 
@@ -58,6 +62,9 @@ def choose(views: Sequence[View], count: int, points: SparsePoints | None) -> li
         ranges = [_range_of(view, positions[row]) for view, row in zip(views, seen, strict=True)]
     else:
         positions, seen, ranges = _made_up(views, centers)
+    if len(positions) > MOST_POINTS:
+        some = np.sort(np.random.default_rng(0).choice(len(positions), MOST_POINTS, replace=False))
+        positions, seen = positions[some], seen[:, some]
     scores = _scores(views, centers, positions, seen)
     known = [found for found in ranges if found is not None]
     usual = (min(k[0] for k in known), max(k[1] for k in known)) if known else (1.0, 2.0)
@@ -102,21 +109,22 @@ def _made_up(
     apart = np.linalg.norm(centers[:, None] - centers[None], axis=2)
     np.fill_diagonal(apart, np.inf)
     unit = float(np.median(apart.min(axis=1))) or 1.0
-    depths = unit * np.geomspace(_NEAREST, _FARTHEST, _DEPTHS)
+    (across, down), steps = (_RAYS[len(views) > _MANY], _DEPTHS[len(views) > _MANY])
+    depths = unit * np.geomspace(_NEAREST, _FARTHEST, steps)
     least = 1 if len(views) <= 3 else 2
     positions, ranges = [], []
     for i, view in enumerate(views):
         camera = view.camera
-        x = ((np.arange(_RAYS[0]) + 0.5) * camera.width / _RAYS[0] - camera.cx) / camera.fx
-        y = ((np.arange(_RAYS[1]) + 0.5) * camera.height / _RAYS[1] - camera.cy) / camera.fy
-        rays = np.stack([*np.meshgrid(x, y), np.ones(_RAYS[::-1])], axis=-1).reshape(-1, 3)
+        x = ((np.arange(across) + 0.5) * camera.width / across - camera.cx) / camera.fx
+        y = ((np.arange(down) + 0.5) * camera.height / down - camera.cy) / camera.fy
+        rays = np.stack([*np.meshgrid(x, y), np.ones((down, across))], axis=-1).reshape(-1, 3)
         local = (rays[:, None] * depths[None, :, None]).reshape(-1, 3)
         world = transform_points(view.world_from_camera, local)
         others = np.zeros(len(world), dtype=int)
         for j, other in enumerate(views):
             if j != i:
                 others += project(other, world)[1] & (_angles(world, centers[i], centers[j]) > LEAST_ANGLE)
-        shared = (others >= min(least, max(int(others.max(initial=0)), 1))).reshape(len(rays), _DEPTHS)
+        shared = (others >= min(least, max(int(others.max(initial=0)), 1))).reshape(len(rays), steps)
         share = shared.mean(axis=0)
         wide = np.flatnonzero(share >= 0.1 * max(float(share.max()), 1e-9))
         ranges.append((float(depths[wide[0]]), float(depths[wide[-1]])) if share.any() else None)
@@ -144,11 +152,10 @@ def _scores(
 ) -> Float[np.ndarray, "V V"]:
     """How much a pair of views tells about depth: shared points, weighted by angle and by likeness of scale."""
     scores = np.zeros((len(views), len(views)))
+    common = seen.astype(np.float32) @ seen.T.astype(np.float32)
     for i in range(len(views)):
-        for j in range(i):
+        for j in np.flatnonzero(common[i, :i]).tolist():
             shared = positions[seen[i] & seen[j]]
-            if len(shared) == 0:
-                continue
             angle = _angles(shared, centers[i], centers[j])
             width = np.where(angle < BEST_ANGLE, _NARROW, _WIDE)
             weight = np.exp(-0.5 * ((angle - BEST_ANGLE) / width) ** 2)

@@ -25,7 +25,7 @@ _BEFORE_HULL = 0.99
 """Stereo before the hull by more than this part is wrong."""
 _SHADOW = 0.25
 """Where the bound between backdrop and object lies between their mean levels; low, lest shadows are cut out."""
-_HOLE = 0.01
+_HOLE = 0.03
 """Dark spots up to this part of the object belong to it."""
 
 
