@@ -17,6 +17,7 @@ from ..config import CaptureConfig
 from ..errors import SmrError
 from ..records import Camera, Capture, Finding, Frame, IntrinsicsSource, Photo
 from .cameras import overridden
+from .checks import named
 from .folder import IMAGE_ENDINGS, Folder
 from .images import HEIF_ENDINGS, open_header, shown_size
 
@@ -50,15 +51,18 @@ def read(folder: Folder, config: CaptureConfig) -> Capture:
             "see docs/captures.md.",
         )
     masks = _masks(folder)
-    frames = tuple(
-        Frame(stem, _photo(folder.root / name, masks.get(stem), config.intrinsics), None)
-        for stem, name in files.items()
-    )
-    return Capture(folder.root, FORMAT, frames, findings=tuple(_findings(frames, len(masks))))
+    photos = {stem: _photo(folder.root / name, masks.get(stem), config.intrinsics) for stem, name in files.items()}
+    frames = tuple(Frame(stem, photo, None) for stem, photo in photos.items() if photo is not None)
+    findings = _findings(frames)
+    lost = [os.path.basename(files[stem]) for stem, photo in photos.items() if photo is None]
+    if lost:
+        cause = f"{len(lost)} of {len(files)} photos cannot be read and {'is' if len(lost) == 1 else 'are'} left out"
+        findings.append(Finding("warning", f"{cause}: {named(lost)}.", "Copy or export them again if they matter."))
+    return Capture(folder.root, FORMAT, frames, findings=tuple(findings))
 
 
-def _photo(path: Path, mask: Path | None, intrinsics: tuple[float, float, float, float] | None) -> Photo:
-    """The photo as it is shown: turned as EXIF says, halved while it is too large to work with."""
+def _photo(path: Path, mask: Path | None, intrinsics: tuple[float, float, float, float] | None) -> Photo | None:
+    """The photo as it is shown: turned as EXIF says, halved while it is too large; None where it cannot be read."""
     try:
         with open_header(path) as image:
             size, alpha = image.size, "A" in image.getbands()
@@ -66,7 +70,7 @@ def _photo(path: Path, mask: Path | None, intrinsics: tuple[float, float, float,
     except SmrError:
         if path.suffix.lower() in HEIF_ENDINGS and importlib.util.find_spec("pillow_heif") is None:
             raise
-        return Photo(path, Camera(1, 1, 1.0, 1.0, 0.5, 0.5, intrinsics="guess"), None)  # taken out later, with a word
+        return None
     shrink = next((n for n in (1, 2, 4) if size[0] * size[1] <= LARGEST * n * n), 8)
     width, height = shown_size(size, orientation, shrink)
     f = max(width, height) * (GUESS if focal is None else focal)
@@ -111,7 +115,7 @@ def _masks(folder: Folder) -> dict[str, Path]:
     }
 
 
-def _findings(frames: tuple[Frame, ...], masks: int) -> list[Finding]:
+def _findings(frames: tuple[Frame, ...]) -> list[Finding]:
     found = [Finding("note", f"{len(frames)} photos without camera poses and without depth: both are found from them.")]
     photos = [frame.photo for frame in frames if frame.photo is not None]
     guessed = sum(photo.camera.intrinsics == "guess" for photo in photos)
