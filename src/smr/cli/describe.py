@@ -146,12 +146,12 @@ def describe_poses(poses: dict[str, Any] | None, survey: dict[str, Any]) -> list
     ]
 
 
-def describe_agreement(agreement: dict[str, Any] | None) -> str:
+def describe_agreement(agreement: dict[str, Any] | None, measured_by: str = "the depth camera measured") -> str:
     """How the surface lies to the measurements."""
     if agreement is None:
         return "depth    no depth map to compare with"
     return (
-        f"depth    the surface is {length(agreement['median'])} (median) from what the depth camera measured; "
+        f"depth    the surface is {length(agreement['median'])} (median) from what {measured_by}; "
         f"{agreement['explained']:.1%} of the measured pixels lie within {length(agreement['tolerance'])} of it"
     )
 
@@ -173,7 +173,9 @@ def describe_run(report: dict[str, Any]) -> str:
         describe_clean(report["clean"]),
         *describe_support(report["support"]),
         describe_texture(report["texture"]),
-        describe_agreement(report["agreement"]),
+        describe_agreement(
+            report["agreement"], "stereo found" if report["poses"] is not None else "the depth camera measured"
+        ),
         f"time     {duration(report['seconds'])} on {report['device']}{peak} ({stages})",
         listed(report["files"]),
     ]
