@@ -15,6 +15,7 @@ import pytest
 import smr.kaolin as kal
 from smr import SmrError
 from smr.kaolin._absent import ABSENT_MODULES, NotInSmrError
+from smr.kaolin._alias import SUBPROCESS_PATH
 
 
 @pytest.fixture
@@ -135,6 +136,15 @@ def test_a_module_sees_the_current_folder_and_its_arguments(tmp_path: Path) -> N
     done = run("-m", "tool", "a", "-m", cwd=tmp_path)
     assert done.stdout == "smr.kaolin ['a', '-m'] __main__\n"
     assert done.returncode == 0
+
+
+def test_a_process_of_a_python_without_smr_finds_its_own_kaolin(tmp_path: Path) -> None:
+    (tmp_path / "kaolin.py").write_text("mine = 5")
+    search = os.pathsep.join([str(SUBPROCESS_PATH), str(tmp_path)])
+    code = "import kaolin; print(kaolin.mine)"
+    command = [sys.executable, "-S", "-c", code]  # without site-packages
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": search}, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "5\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Timelapse:
         }
 
         def write(stage: Usd.Stage, path: str, i: int) -> None:
-            given = {name: values[i] for name, values in lists.items() if values is not None}
+            given: dict[str, Any] = {name: values[i] for name, values in lists.items() if values is not None}
             add_mesh(stage, path, time=iteration, **given)
             # fewer materials than meshes: the others get none
             if materials_list is not None and i < len(materials_list):
