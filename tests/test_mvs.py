@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from smr import mvs
 from smr.captures import Decoder
 from smr.config import MvsConfig
 from smr.errors import SmrError
+from smr.mvs.depths import in_words
+from smr.mvs.store import Store
+from smr.progress import Track
 from smr.records import Camera, Capture, Frame, Photo
 from smr.transforms import look_at
 
@@ -88,6 +93,57 @@ def test_maps_that_are_there_are_not_made_again(wall: tuple[Capture, list[np.nda
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items() if path.stem[:5] != lost.stem[:5])
     mvs.estimate_depths(capture, replace(config, depth_size=64), folder=tmp_path, device="cpu")
     assert len(list(tmp_path.iterdir())) == 12  # other settings, other files
+
+
+def test_an_interrupted_run_goes_on_where_it_was(wall: tuple[Capture, list[np.ndarray]], tmp_path: Path) -> None:
+    capture, _ = wall
+    capture = replace(capture, frames=capture.frames[:3])
+    config = MvsConfig(quality="preview", depth_size=80)
+    counts: list[int] = []
+
+    def until(limit: int) -> Track:
+        def track(items: Iterable[Any], label: str, total: int | None = None) -> Iterable[Any]:
+            if "Depth" not in label:
+                yield from items
+                return
+            assert "about 5 s" in label
+            for count, item in enumerate(items):
+                if count == limit:
+                    raise KeyboardInterrupt
+                yield item
+            counts.append(count + 1)
+
+        return track
+
+    whole = mvs.estimate_depths(capture, config, folder=tmp_path / "whole", device="cpu", track=until(10**9))
+    with pytest.raises(KeyboardInterrupt):
+        mvs.estimate_depths(capture, config, folder=tmp_path / "parts", device="cpu", track=until(20))
+    assert any((tmp_path / "parts").glob("*-coarse-*.npz"))
+    parts = mvs.estimate_depths(capture, config, folder=tmp_path / "parts", device="cpu", track=until(10**9))
+    assert counts[1] < counts[0]
+    for one, other in zip(whole.frames, parts.frames, strict=True):
+        assert one.depth is not None
+        assert other.depth is not None
+        assert one.depth.path.read_bytes() == other.depth.path.read_bytes()
+    assert not list((tmp_path / "parts").glob("*.npz"))
+
+
+def test_a_damaged_map_of_a_step_is_made_again(wall: tuple[Capture, list[np.ndarray]], tmp_path: Path) -> None:
+    store = Store(tmp_path, "key", "cpu", 1 << 20)
+    store.path("coarse", 3).write_bytes(b"PK no archive")
+    assert not store.has("coarse", 3)
+    with pytest.raises(SmrError, match="was written and is gone"):
+        store.get("coarse", 4)
+
+
+def test_durations_in_words() -> None:
+    assert [in_words(s) for s in (0.2, 42.0, 89.0, 91.0, 3600.0)] == [
+        "about 5 s",
+        "about 40 s",
+        "about 90 s",
+        "about 2 min",
+        "about 60 min",
+    ]
 
 
 def test_too_few_photos(wall: tuple[Capture, list[np.ndarray]], tmp_path: Path) -> None:
