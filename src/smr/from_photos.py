@@ -63,11 +63,13 @@ def estimate_depths(
     """The capture with a depth map for each photo, where it has none."""
     if not needs_depth(capture):
         return capture
+    views = any(frame.photo is not None and _is_view(frame.photo.path) for frame in capture.frames)
+    settings = replace(config.mvs, hull=False) if views else config.mvs  # the masks of views are no silhouettes
     return run.step(
         "depths",
         lambda: mvs.estimate_depths(
             capture,
-            config.mvs,
+            settings,
             folder=run.folder / "depths",
             device=device,
             track=track,

@@ -18,8 +18,6 @@ from .undistort import pinhole_of
 WIDE = ("opencv_fisheye", "equirectangular")
 RIM = 8
 """Pixels of the undistorted photo's width that must be there for one pinhole image to hold a fisheye photo."""
-_SMALLEST = 0.02
-"""A view of which less than this part shows anything is left out."""
 
 
 def split_wide(capture: Capture, folder: Path, *, track: Track = untracked) -> Capture:
