@@ -211,7 +211,7 @@ def test_checkpoints_are_written_and_found(tmp_path: Path) -> None:
     writer.add_pointcloud_batch(5, "input", [torch.rand(9, 3)])
     writer.add_voxelgrid_batch(0, "output", [torch.rand(3, 3, 3) > 0.5])
     for time, scale in ((0, 1.0), (20, 2.0)):
-        mesh = usd.import_mesh(str(tmp_path / "output" / "mesh_1.usd"), time=time)
+        mesh = usd.import_mesh(str(tmp_path / "output" / "mesh_1.usd"), time=float(time))
         torch.testing.assert_close(mesh.vertices, vertices[1] * scale)
     parser = TimelapseParser(tmp_path)
     assert sorted(parser.filepaths) == [

@@ -72,7 +72,7 @@ class Timelapse:
 
         def write(stage: Usd.Stage, path: str, i: int) -> None:
             given: dict[str, Any] = {name: values[i] for name, values in lists.items() if values is not None}
-            add_mesh(stage, path, time=iteration, **given)
+            add_mesh(stage, path, time=float(iteration), **given)
             # fewer materials than meshes: the others get none
             if materials_list is not None and i < len(materials_list):
                 self._write_materials(stage, path, materials_list[i], iteration)
@@ -104,7 +104,7 @@ class Timelapse:
         def write(stage: Usd.Stage, path: str, i: int) -> None:
             points = None if pointcloud_list is None else pointcloud_list[i]
             color = None if colors is None else colors[i]
-            add_pointcloud(stage, path, points, colors=color, time=iteration, points_type=points_type)
+            add_pointcloud(stage, path, points, colors=color, time=float(iteration), points_type=points_type)
 
         self._write_batch("pointcloud", category, [pointcloud_list, colors], iteration, write)
 
@@ -132,7 +132,7 @@ class Timelapse:
 
         def write(stage: Usd.Stage, path: str, i: int) -> None:
             assert voxelgrid_list is not None
-            add_voxelgrid(stage, voxelgrid_list[i], path, time=iteration)
+            add_voxelgrid(stage, voxelgrid_list[i], path, time=float(iteration))
 
         self._write_batch("voxelgrid", category, [voxelgrid_list], iteration, write)
 
@@ -178,7 +178,7 @@ class Timelapse:
                 texture_path="textures",
                 bound_prims=[stage.GetPrimAtPath(path)],
                 texture_file_prefix=f"{path[1:]}_{name}_{iteration}_",
-                time=iteration,
+                time=float(iteration),
                 overwrite_textures=True,
             )
 
