@@ -136,6 +136,27 @@ def test_a_damaged_map_of_a_step_is_made_again(wall: tuple[Capture, list[np.ndar
         store.get("coarse", 4)
 
 
+def test_a_photo_that_cannot_be_decoded_is_left_out(
+    wall: tuple[Capture, list[np.ndarray]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    capture, _ = wall
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    first = capture.frames[0]
+    assert first.photo is not None
+    broken = replace(first, photo=replace(first.photo, path=bad))
+    capture = replace(capture, frames=(broken, *capture.frames[1:4]))
+    config = MvsConfig(quality="preview", depth_size=64)
+    found = mvs.estimate_depths(capture, config, folder=tmp_path / "depths", device="cpu")
+    assert [frame.depth is not None for frame in found.frames] == [False, True, True, True]
+    assert "bad.png" in caplog.text
+    again = mvs.estimate_depths(capture, config, folder=tmp_path / "depths", device="cpu")
+    assert again.frames[0].depth is None
+    both = replace(capture, frames=(broken, replace(broken, name="2"), capture.frames[1]))
+    with pytest.raises(SmrError, match="More than half"):
+        mvs.estimate_depths(both, config, folder=tmp_path / "none", device="cpu")
+
+
 def test_durations_in_words() -> None:
     assert [in_words(s) for s in (0.2, 42.0, 89.0, 91.0, 3600.0)] == [
         "about 5 s",

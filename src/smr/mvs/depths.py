@@ -9,8 +9,6 @@ from pathlib import Path
 
 import warp as wp
 
-from ..arrays import cpu_threads
-from ..captures import decode_ahead
 from ..config import MvsConfig
 from ..errors import SmrError
 from ..progress import Track, step, untracked
@@ -47,7 +45,8 @@ def estimate_depths(
     """Find a depth map for each photo.
 
     Args:
-        capture: Photos with cameras (of any lens) and poses; photos without a pose are passed over.
+        capture: Photos with cameras (of any lens) and poses; photos without a pose are passed over, and those that
+            cannot be decoded, with a warning.
         config: Quality, or sizes and numbers one by one.
         folder: Where depth maps, weights, and the maps of finished steps are written. A map that is there and depends
             on the same photos, cameras, points and settings is not made again.
@@ -61,39 +60,45 @@ def estimate_depths(
         `confidence`.
 
     Raises:
-        SmrError: There are fewer than two photos with a pose, no two of them see the same, a photo cannot be decoded,
-            a setting means nothing, or the folder cannot be written.
+        SmrError: There are fewer than two photos with a pose, no two of them see the same, more than half of
+            them cannot be decoded, a setting means nothing, or the folder cannot be written.
     """
     effort = effort_of(config)
     views = usable_views(capture, effort)
-    around = choose(views, ASKED, points)
-    if not any(one.sources for one in around):
-        raise SmrError(
-            f"No two photos of {capture.source} look at the same place from different places.",
-            "Check the poses; photos for stereo need neighbours that show the same surface 5 to 15 degrees apart.",
-        )
     key = fingerprint(capture_fingerprint(capture), effort, config, points, device.split(":")[0], seed, VERSION)
     limit = MEMORY[device.split(":")[0]]
     largest = max(map_bytes(view.camera.width, view.camera.height) for view in views)
     written = device == "cpu" or len(views) * largest * (effort.rounds + 1) > limit
     store = Store(folder, key, device, limit, written=written)
-    least = config.agreeing or (1 if len(views) <= 3 else 2)
-    todo = [i for i, one in enumerate(around) if one.sources and not store.depth_paths(views[i].frame)[0].is_file()]
-    if todo:
+    if _missing(views, _around(capture, views, points), store):
         photos = Photos(device, limit, before_dark if config.background == "dark" else None)
+        views = photos.load(views, track)
+        around = _around(capture, views, points)
+        todo = _missing(views, around, store)
         matcher = Matcher(views, around, effort, photos, seed=seed, device=device)
-        run = _Run(views, around, effort, matcher, store, least)
-        run.load(photos, track)
-        if config.hull:
+        run = _Run(matcher, store, config.agreeing or (1 if len(views) <= 3 else 2))
+        if todo and config.hull:
             run.hull = hull_of(views, photos, device, track)
-        with step(track, "Preparing stereo"):
-            expected = in_words(matcher.seconds(todo))
-        log.info("Depth maps of %d photos will take %s.", len(todo), expected)
-        for _ in track(run.work(todo), f"Depth from photos, {expected}", run.pieces(todo)):
-            pass
-    store.finish()
+        if todo:
+            run.go(todo, track)
+        store.finish()
     store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds))))
-    return _with_depths(capture, views, around, store)
+    return _with_depths(capture, views, store)
+
+
+def _around(capture: Capture, views: Sequence[View], points: SparsePoints | None) -> list[Neighbourhood]:
+    around = choose(views, ASKED, points) if len(views) > 1 else []
+    if not any(one.sources for one in around):
+        raise SmrError(
+            f"No two photos of {capture.source} look at the same place from different places.",
+            "Check the poses; photos for stereo need neighbours that show the same surface 5 to 15 degrees apart.",
+        )
+    return around
+
+
+def _missing(views: Sequence[View], around: Sequence[Neighbourhood], store: Store) -> list[int]:
+    """Views that can be matched and have no depth map yet."""
+    return [i for i, one in enumerate(around) if one.sources and not store.depth_paths(views[i].frame)[0].is_file()]
 
 
 def in_words(seconds: float) -> str:
@@ -127,28 +132,21 @@ def usable_views(capture: Capture, effort: Effort) -> list[View]:
 class _Run:
     """The steps of a run, each with a map for each view."""
 
-    def __init__(
-        self,
-        views: Sequence[View],
-        around: Sequence[Neighbourhood],
-        effort: Effort,
-        matcher: Matcher,
-        store: Store,
-        least: int,
-    ) -> None:
-        self.views, self.around, self.effort, self.matcher, self.store = views, around, effort, matcher, store
+    def __init__(self, matcher: Matcher, store: Store, least: int) -> None:
+        self.views, self.around, self.effort = matcher.views, matcher.around, matcher.effort
+        self.matcher, self.store = matcher, store
         self.least = least
+        """Maps that must confirm a depth."""
         self.hull: Mesh | None = None
         """Fills in what stereo does not find."""
 
-    def load(self, photos: Photos, track: Track) -> None:
-        """Decode the photos ahead, as many as the device may keep."""
-        views = list(self.views)
-        fit = max(1, photos.limit // max(4 * views[0].camera.width * views[0].camera.height, 1))
-        views = views[:fit]
-        decoded = decode_ahead(views, photos.decode, threads=cpu_threads(), lookahead=2 * cpu_threads())
-        for view, one in zip(views, track(decoded, "Reading photos", len(views)), strict=True):
-            photos.keep(view, one)
+    def go(self, todo: Sequence[int], track: Track) -> None:
+        """Make the depth maps of some views, and what they need."""
+        with step(track, "Preparing stereo"):
+            expected = in_words(self.matcher.seconds(todo))
+        log.info("Depth maps of %d photos will take %s.", len(todo), expected)
+        for _ in track(self.work(todo), f"Depth from photos, {expected}", self.pieces(todo)):
+            pass
 
     def pieces(self, todo: Sequence[int]) -> int:
         """Pieces of work that `work` yields."""
@@ -204,11 +202,11 @@ class _Run:
         self.store.put_depth(view.frame, depth, weight)
 
 
-def _with_depths(capture: Capture, views: Sequence[View], around: Sequence[Neighbourhood], store: Store) -> Capture:
+def _with_depths(capture: Capture, views: Sequence[View], store: Store) -> Capture:
     frames: list[Frame] = list(capture.frames)
-    for view, one in zip(views, around, strict=True):
-        if one.sources:
-            depth, weight = store.depth_paths(view.frame)
+    for view in views:
+        depth, weight = store.depth_paths(view.frame)
+        if depth.is_file():
             found = DepthMap(depth, view.camera, view.world_from_camera, 1.0, confidence=weight, stereo=True)
             frames[view.frame] = replace(frames[view.frame], depth=found)
     return replace(capture, frames=tuple(frames))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +12,10 @@ import warp as wp
 from jaxtyping import Bool, Float, Float16, UInt8
 from PIL import Image
 
-from ..captures import Decoder
+from ..arrays import cpu_threads
+from ..captures import Decoder, decode_usable
 from ..captures.undistort import pinhole_of
+from ..progress import Track
 from ..records import Camera, Photo
 
 FindMask = Callable[[UInt8[np.ndarray, "h w"]], Bool[np.ndarray, "h w"]]
@@ -86,6 +88,20 @@ class Photos:
         self._decoder = Decoder()
         self._kept: OrderedDict[int, Pyramid] = OrderedDict()
         self._bytes = 0
+
+    def load(self, views: Sequence[View], track: Track) -> list[View]:
+        """Decode photos ahead, as many as may be kept; returns the views without those that cannot be decoded.
+
+        Raises:
+            SmrError: More than half of the photos cannot be decoded.
+        """
+        fit = max(2, self.limit // max(4 * views[0].camera.width * views[0].camera.height, 1))
+        threads, loaded = cpu_threads(), []
+        decoded = decode_usable(views[:fit], self.decode, threads=threads, lookahead=2 * threads)
+        for view, levels in track(decoded, "Reading photos", len(views[:fit])):
+            self.keep(view, levels)
+            loaded.append(view)
+        return [*loaded, *views[fit:]]
 
     def pyramid(self, view: View) -> Pyramid:
         """The pyramid of a view.
