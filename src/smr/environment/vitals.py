@@ -62,6 +62,10 @@ need("torch")
 import torch
 if not torch.version.cuda:
     sys.exit(77)
+import os
+signs = ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg", "/dev/nvhost-gpu")
+if not torch.cuda.is_available() and os.name == "posix" and not any(map(os.path.exists, signs)):
+    sys.exit(77)  # a machine without a GPU, which may build for another
 if not torch.cuda.is_available():
     sys.exit("torch is built for CUDA " + torch.version.cuda + " and sees no GPU")
 x = torch.arange(1000, device="cuda").float()

@@ -95,8 +95,8 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Short name of exactly this plan; notes and wishes do not count."""
-        kept = {k: v for k, v in self.document().items() if k not in ("notes", "wishes")}
+        """Short name of what is built; notes, wishes and the vital signs do not count."""
+        kept = {k: v for k, v in self.document().items() if k not in ("notes", "wishes", "signs")}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
