@@ -39,8 +39,10 @@ class _LazyPackage(ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        submodules = (module.name for module in iter_modules(self.__path__) if not module.name.startswith("_"))
-        return sorted({*self.__dict__, *self._smr_homes, *submodules})
+        submodules = (module.name for module in iter_modules(self.__path__))
+        names = {*self._smr_homes, *self._smr_absent, *self.__dict__.get("__all__", ()), *submodules}
+        special = {name for name in self.__dict__ if name.startswith("__")}
+        return sorted({name for name in names if not name.startswith("_")} | special)
 
 
 def reexport(
