@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..records import Finding
-from ..transforms import matrix_from_quat_wxyz
 from .build import build_model, no_faces
 from .colors import srgb_bytes
 from .files import damaged, read_bytes
 from .gltf_arrays import Arrays, unsupported
 from .gltf_materials import read_materials
+from .gltf_nodes import entries, open_document, placed_meshes, read_triangles
 from .model import Model
 from .pieces import Piece, join, weld
 
-_MOST_NODES = 100_000
-_DEEPEST = 512
 _KNOWN = {
     "KHR_materials_pbrSpecularGlossiness", "KHR_texture_transform", "KHR_mesh_quantization", "EXT_texture_webp",
     "KHR_materials_unlit", "KHR_lights_punctual", "KHR_materials_clearcoat", "KHR_materials_transmission",
@@ -57,7 +53,7 @@ def read_gltf(path: Path) -> Model:
     Raises:
         SmrError: The file is cut off, compressed, refers to what is not there, or has no triangles.
     """
-    document, binary = _open(path, read_bytes(path))
+    document, binary = open_document(path, read_bytes(path))
     required = document.get("extensionsRequired", [])
     for name in required if isinstance(required, list) else []:
         if name not in _KNOWN:
@@ -66,7 +62,8 @@ def read_gltf(path: Path) -> Model:
     findings: list[Finding] = []
     surfaces = read_materials(arrays, findings)
     scene = _Scene(arrays, surfaces.coordinates, surfaces.transforms, findings)
-    _walk(scene)
+    for index, matrix in placed_meshes(arrays):
+        _add_mesh(scene, arrays.entry("meshes", index), matrix)
     if document.get("animations") or document.get("skins"):
         scene.warn("The file is animated; the mesh is taken as it stands at rest.")
     if not scene.pieces:
@@ -77,102 +74,8 @@ def read_gltf(path: Path) -> Model:
     return build_model(parts)
 
 
-def _open(path: Path, data: bytes) -> tuple[dict[str, Any], bytes | None]:
-    """The JSON document, and the binary part of a .glb file."""
-    binary = None
-    text = data
-    if data[:4] == b"glTF":
-        if len(data) < 20:
-            raise damaged(path, "it ends within its header")
-        version, total, length, kind = struct.unpack("<III4s", data[4:20])
-        if version != 2:
-            raise damaged(path, f"it is version {version} of glTF; version 2 is read")
-        if kind != b"JSON" or total > len(data) or 20 + length > len(data):
-            raise damaged(path, f"its header promises {total} bytes, and it has {len(data)}")
-        text = data[20 : 20 + length]
-        place = 20 + length
-        if place + 8 <= total:
-            length, kind = struct.unpack("<I4s", data[place : place + 8])
-            if place + 8 + length > len(data):
-                raise damaged(path, "it ends within its binary part")
-            binary = data[place + 8 : place + 8 + length] if kind == b"BIN\0" else None
-    elif path.suffix.lower() == ".glb":
-        raise damaged(path, "it does not begin with the word glTF")
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, f"its JSON part cannot be read: {str(error)[:120]}") from error
-    if not isinstance(document, dict) or not isinstance(document.get("asset"), dict):
-        raise damaged(path, "it holds JSON that is no glTF")
-    if not str(document["asset"].get("version", "")).startswith("2"):
-        raise damaged(path, f"it is version {str(document['asset'].get('version'))[:20]} of glTF; version 2 is read")
-    return document, binary
-
-
-def _walk(scene: _Scene) -> None:
-    """Gather the meshes of all nodes of the scene, each with its place."""
-    document = scene.arrays.document
-    if document.get("scenes"):
-        roots = scene.arrays.entry("scenes", document.get("scene", 0)).get("nodes", [])
-    else:
-        roots = _roots(document)
-    waiting = [(index, np.eye(4), 0) for index in _list(scene, roots, "nodes")][::-1]
-    visited = 0
-    while waiting:
-        index, parent, depth = waiting.pop()
-        node = scene.arrays.entry("nodes", index)
-        visited += 1
-        if depth > _DEEPEST or visited > _MOST_NODES:
-            raise damaged(scene.arrays.path, "its nodes form a circle, or there are more than 100000")
-        matrix = parent @ _matrix(scene, node)
-        if "mesh" in node:
-            _add_mesh(scene, scene.arrays.entry("meshes", node["mesh"]), matrix)
-        waiting += [(child, matrix, depth + 1) for child in _list(scene, node.get("children", []), "children")][::-1]
-
-
-def _roots(document: dict[str, Any]) -> list[int]:
-    nodes = document.get("nodes", [])
-    nodes = nodes if isinstance(nodes, list) else []
-    children = {
-        child
-        for node in nodes
-        if isinstance(node, dict) and isinstance(node.get("children"), list)
-        for child in node["children"]
-        if isinstance(child, int)
-    }
-    return [index for index in range(len(nodes)) if index not in children]
-
-
-def _list(scene: _Scene, value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise damaged(scene.arrays.path, f"{name} is not a list")
-    return value
-
-
-def _numbers(scene: _Scene, node: dict[str, Any], name: str, default: list[float]) -> np.ndarray:
-    values = node.get(name, default)
-    numeric = isinstance(values, list) and all(
-        isinstance(x, (int, float)) and abs(x) < 1e300
-        for x in values  # not-a-number fails the comparison
-    )
-    if not numeric or len(values) != len(default):
-        raise damaged(scene.arrays.path, f"a node's {name} is not {len(default)} numbers")
-    return np.array(values, np.float64)
-
-
-def _matrix(scene: _Scene, node: dict[str, Any]) -> np.ndarray:
-    if "matrix" in node:
-        return _numbers(scene, node, "matrix", [0.0] * 16).reshape(4, 4).T  # stored by columns
-    x, y, z, w = _numbers(scene, node, "rotation", [0.0, 0.0, 0.0, 1.0])
-    if not x * x + y * y + z * z + w * w > 0:
-        x, y, z, w = 0.0, 0.0, 0.0, 1.0
-    matrix = matrix_from_quat_wxyz(np.array([w, x, y, z]), _numbers(scene, node, "translation", [0.0, 0.0, 0.0]))
-    matrix[:3, :3] *= _numbers(scene, node, "scale", [1.0, 1.0, 1.0])
-    return matrix
-
-
 def _add_mesh(scene: _Scene, mesh: dict[str, Any], matrix: np.ndarray) -> None:
-    for primitive in _list(scene, mesh.get("primitives", []), "primitives"):
+    for primitive in entries(scene.arrays, mesh.get("primitives", []), "primitives"):
         if not isinstance(primitive, dict) or not isinstance(primitive.get("attributes"), dict):
             raise damaged(scene.arrays.path, "a primitive has no attributes")
         if "KHR_draco_mesh_compression" in primitive.get("extensions", {}):
@@ -197,7 +100,7 @@ def _add_primitive(scene: _Scene, primitive: dict[str, Any], matrix: np.ndarray)
         indices = arrays.accessor(primitive["indices"], ("SCALAR",))[:, 0].astype(np.int64)
     else:
         indices = np.arange(len(position))
-    triangles = _triangles(indices, mode)
+    triangles = read_triangles(indices, mode)
     if len(triangles) and (triangles.max() >= len(position) or triangles.min() < 0):
         raise damaged(arrays.path, f"a face refers to vertex {triangles.max()} of {len(position)}")
     turn = matrix[:3, :3]
@@ -219,18 +122,6 @@ def _add_primitive(scene: _Scene, primitive: dict[str, Any], matrix: np.ndarray)
             materials=np.full(len(triangles), material),
         )
     )
-
-
-def _triangles(indices: np.ndarray, mode: int) -> np.ndarray:
-    """Triangles of a list (4), a strip (5) or a fan (6)."""
-    if mode == 4:
-        return indices[: len(indices) // 3 * 3].reshape(-1, 3)
-    count = max(len(indices) - 2, 0)
-    step = np.arange(count)
-    if mode == 6:
-        return np.stack([np.broadcast_to(indices[:1], count), indices[step + 1], indices[step + 2]], axis=1)
-    odd = step % 2
-    return np.stack([indices[step], indices[step + 1 + odd], indices[step + 2 - odd]], axis=1)
 
 
 def _attribute(scene: _Scene, attributes: dict[str, Any], name: str, kinds: tuple[str, ...], count: int) -> Any:

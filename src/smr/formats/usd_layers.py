@@ -28,7 +28,8 @@ def open_layer(path: Path) -> Sdf.Layer:
     layer = Sdf.Layer.FindOrOpen(str(path.resolve()))
     if layer is None:
         raise damaged(path, "USD cannot read it")
-    layer.Reload()  # a file that changed since this process read it last
+    if not layer.dirty:  # what this process changed and has not saved stays
+        layer.Reload()  # a file that changed since this process read it last
     layers = [layer]
     seen = {layer.identifier}
     for current in layers:

@@ -68,10 +68,10 @@ def write_usdz(model: AnyMesh, path: Path, options: WriteOptions) -> None:
                 f"{path} would be larger than 4.3 GB, where USDZ ends.",
                 "Simplify the mesh (`smr clean --vertices`), make the texture smaller, or write USDC.",
             )
-        _package(files, temporary)
+        write_package(files, temporary)
 
 
-def _package(files: list[tuple[str, bytes]], path: Path) -> None:
+def write_package(files: list[tuple[str, bytes]], path: Path) -> None:
     """Write a stored zip whose members' bytes start at multiples of 64; the same files give the same bytes."""
     with open(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in files:

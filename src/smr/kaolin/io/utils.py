@@ -80,7 +80,7 @@ def read_image_from_buffer(buffer: bytes | io.BufferedIOBase) -> torch.Tensor:
         SmrError: It is no image, or larger than a texture may be.
     """
     data = buffer if isinstance(buffer, bytes) else buffer.read()
-    return torch.from_numpy(_pixels(data, "the image")).float() / 255.0
+    return torch.from_numpy(_pixels(data, "the image")).float() * (1.0 / 255.0)
 
 
 def read_image(path: str | os.PathLike[str]) -> torch.Tensor:
@@ -90,7 +90,7 @@ def read_image(path: str | os.PathLike[str]) -> torch.Tensor:
         FileNotFoundError: It is not there.
         SmrError: It is no image, or larger than a texture may be.
     """
-    return torch.from_numpy(_pixels(Path(path).read_bytes(), str(path))).float() / 255.0
+    return torch.from_numpy(_pixels(Path(path).read_bytes(), str(path))).float() * (1.0 / 255.0)
 
 
 def _pixels(data: bytes, name: str) -> np.ndarray:
