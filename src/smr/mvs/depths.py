@@ -14,6 +14,7 @@ from ..errors import SmrError
 from ..progress import Track, step, untracked
 from ..records import Camera, Capture, DepthMap, Frame, Mesh
 from ..run_folder import capture_fingerprint, fingerprint
+from ..tsdf.volume import free_bytes
 from .consistency import confirm
 from .effort import Effort, effort_of
 from .geometry import make_level, make_sources, relative_geometry
@@ -29,7 +30,7 @@ VERSION = 2
 ASKED = 8
 """Maps that may confirm a depth."""
 MEMORY = {"cpu": 600 << 20, "cuda": 8 << 30}
-"""Bytes for the photos on the device, and again for the maps in memory."""
+"""Bytes for the photos on the device, and again for the maps; less where less is free."""
 
 
 def estimate_depths(
@@ -66,7 +67,7 @@ def estimate_depths(
     effort = effort_of(config)
     views = usable_views(capture, effort)
     key = fingerprint(capture_fingerprint(capture), effort, config, points, device.split(":")[0], seed, VERSION)
-    limit = MEMORY[device.split(":")[0]]
+    limit = min(MEMORY[device.split(":")[0]], free_bytes(device) // 5)
     largest = max(map_bytes(view.camera.width, view.camera.height) for view in views)
     written = device == "cpu" or len(views) * largest * (effort.rounds + 1) > limit
     store = Store(folder, key, device, limit, written=written)
