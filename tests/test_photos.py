@@ -6,6 +6,7 @@ import struct
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from PIL import Image
 
 from smr.captures import Decoder, read_capture
 from smr.captures import photos as photos_reader
+from smr.captures.wide import split_wide
 from smr.config import CaptureConfig
 from smr.errors import SmrError
-from smr.records import Capture, Photo
+from smr.records import Camera, Capture, Frame, Photo
 
 ORIENTATION = 0x0112
 
@@ -300,3 +302,40 @@ def test_damaged_calibrations(tmp_path: Path) -> None:
     (tmp_path / "bundle.out").write_text("# Bundle file v0.3\n2 0\n")
     with pytest.raises(SmrError, match="they do not belong together"):
         read_capture(tmp_path)
+
+
+def test_wide_photos_become_pinhole_views(tmp_path: Path) -> None:
+    Image.fromarray(picture(160, 120)).save(tmp_path / "a.png")
+    pose = np.eye(4)
+    pose[:3, 3] = 1, 2, 3
+    fisheye = Camera(160, 120, 50.0, 50.0, 80.0, 60.0, "opencv_fisheye", (0.0, 0.0, 0.0, 0.0))
+    flat = Frame("flat", Photo(tmp_path / "a.png", Camera(160, 120, 100.0, 100.0, 80.0, 60.0), pose), None)
+    wide = Frame("wide", Photo(tmp_path / "a.png", fisheye, pose), None)
+    capture = Capture(tmp_path, "photos", (flat, wide))
+
+    split = split_wide(capture, tmp_path / "views")
+
+    assert split.frames[0] is flat
+    assert len(split.frames) > 2
+    assert "1 wide photos are used as" in said(split)
+    for frame in split.frames[1:]:
+        photo = frame.photo
+        assert photo is not None
+        assert photo.camera.model == "pinhole"
+        assert photo.world_from_camera is not None
+        np.testing.assert_allclose(photo.world_from_camera[:3, 3], [1, 2, 3])
+        pixels, _ = Decoder().photo(photo)
+        mask = Decoder().mask(photo)
+        assert mask is not None
+        assert mask.any()
+        assert pixels[~mask].max(initial=0) == 0
+    times = [path.stat().st_mtime_ns for path in sorted((tmp_path / "views").iterdir())]
+    split_wide(capture, tmp_path / "views")
+    assert times == [path.stat().st_mtime_ns for path in sorted((tmp_path / "views").iterdir())]
+    assert split_wide(replace(capture, frames=(flat,)), tmp_path / "views").frames == (flat,)
+
+
+def test_photos_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    Image.fromarray(picture()).save(tmp_path / "good.webp")
+    (tmp_path / "bad.webp").write_bytes(b"RIFF")
+    assert "1 of 2 photos cannot be read and is left out: bad.webp" in said(read_capture(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from smr import sfm
 from smr.captures import read_capture
 from smr.config import CaptureConfig, SfmConfig
 from smr.errors import SmrError
-from smr.records import Camera, Capture, Frame, Photo
-from smr.sfm import parallax, world
+from smr.records import Camera, Capture, DepthMap, Frame, Photo
+from smr.sfm import parallax, words, world
+from smr.sfm.job import Answer, Matched
 from smr.sfm.process import _lines
 
 pytest.importorskip("pycolmap")
@@ -355,3 +357,88 @@ def test_kermit(data_dir: Callable[[str], Path], tmp_path: Path, mapper: Any) ->
     assert len(report.kept) == 11
     assert report.reprojection_px < 0.6
     assert report.cameras[0].fx == pytest.approx(695, rel=0.03)
+
+
+def test_ctrl_c_stops_the_process(walked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, given, _, _ = walked
+    started: list[subprocess.Popen[str]] = []
+    popen = subprocess.Popen
+
+    def start(*args: Any, **kwargs: Any) -> Any:
+        started.append(popen(*args, **kwargs))
+        return started[-1]
+
+    def stop(items: Any, label: str, total: int | None = None) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(KeyboardInterrupt):
+        sfm.find_poses(given, SfmConfig(), folder=tmp_path, track=stop)
+    assert [process.returncode for process in started] == [-9]
+
+
+def test_too_few_photos_that_belong_together(tmp_path: Path) -> None:
+    others = [texture(20 + i, 300) for i in range(4)]
+    capture = write(tmp_path / "a", [*corner(4)[1:3], *others])
+    with pytest.raises(SmrError, match=r"Only 2 of 6 photos could be joined; most of the others: shows nothing"):
+        sfm.find_poses(capture, SfmConfig(), folder=tmp_path)
+
+
+def test_words_where_photos_match_and_no_poses_are_found() -> None:
+    few = Matched(
+        np.array([[0, 1]], np.int32),
+        np.array([200], np.int32),
+        np.array([20], np.float32),
+        np.array([np.nan], np.float32),
+        np.array([30], np.float32),
+    )
+    nothing = np.zeros(0, np.float32)
+    answer = Answer(
+        features=np.array([2000, 2000], np.int32),
+        unreadable={},
+        matched=few,
+        models=(),
+        attempts=(),
+        poses=np.full((2, 3, 4), np.nan),
+        cameras=(),
+        points=np.zeros((0, 3)),
+        errors=nothing,
+        colors=np.zeros((0, 3), np.uint8),
+        track_points=np.zeros(0, np.int32),
+        track_photos=np.zeros(0, np.int32),
+        track_xy=np.zeros((0, 2), np.float32),
+    )
+    said = words.nothing_found(answer, ["a.jpg", "b.jpg"])
+    assert "Some of the 2 photos show the same thing, but no poses could be found" in said.cause
+    assert "--mapper global" in said.cure
+    assert words.only_turned(answer, 640) is None
+    assert (
+        "Only one of the photos can be read"
+        in words.nothing_found(replace(answer, unreadable={1: "damaged"}), ["a.jpg", "b.jpg"]).cause
+    )
+    two_parts = words.left_out(replace(answer, models=((0,), (1,)), unreadable={}), ["a.jpg", "b.jpg"], [0])
+    assert two_parts[0].reason == "belongs to another part of 1 photos, which nothing joins with the rest"
+
+
+def test_depth_maps_set_the_scale(tmp_path: Path) -> None:
+    camera = Camera(20, 10, 20.0, 20.0, 10.0, 5.0)
+    np.save(tmp_path / "d.npy", np.full((10, 20), 3.0, np.float32))
+    depth = DepthMap(tmp_path / "d.npy", camera, None, 1.0)
+    frames = [Frame(name, Photo(Path("x.png"), camera, None), depth) for name in ("a", "b")]
+    random = np.random.default_rng(0)
+    xy = random.uniform(0, 10, (60, 2))
+    points = np.column_stack([(xy - [10.0, 5.0]) / 20.0 * 0.5, np.full(60, 0.5)])
+    poses = np.tile(np.eye(4), (2, 1, 1))
+    seen = (np.arange(60), np.zeros(60, int), xy)
+    scale = world.find_scale(frames, poses, [camera, camera], seen, points, None)
+    assert (scale.source, scale.factor) == ("depth maps", pytest.approx(6.0))
+
+
+def test_two_photos_are_enough(tmp_path: Path) -> None:
+    write_photos(tmp_path / "a", corner(4)[1:3])
+    capture = read_capture(tmp_path / "a", CaptureConfig(intrinsics=(400.0, 400.0, 240.0, 180.0)))
+    solved, report = sfm.find_poses(capture, SfmConfig(), folder=tmp_path)
+    assert len(solved) == 2
+    assert report.cameras[0] == capture.frames[0].photo.camera  # type: ignore[union-attr]
+    turn = np.linalg.inv(report.poses[1]) @ report.poses[0]
+    assert np.degrees(np.arccos((np.trace(turn[:3, :3]) - 1) / 2)) == pytest.approx(np.degrees(0.1), abs=0.2)

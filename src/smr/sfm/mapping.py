@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,10 @@ CENTER_GAIN = 0.01
 CENTER_SHIFT = 0.04
 """The principal point moves by no more than this part of the photo's longer side."""
 
+FEW = 5
+"""Up to so many photos, points that only two of them see are kept."""
+HELD = "incremental mapping with the lens held"
+
 Tell = Callable[[str, int, int], None]
 
 
@@ -38,13 +42,16 @@ class Mapped:
 
     models: tuple[pycolmap.Reconstruction, ...]
     attempts: tuple[str, ...]
+    held: bool = False
+    """The lens stayed as EXIF or a guess had it, since the photos were too few to find it."""
 
 
 def find_models(job: Job, folder: Path, tell: Tell) -> Mapped:
     """Map with the asked method; where that leaves many photos out, with relaxed settings and the other method."""
     tries = {
-        "incremental": ("incremental mapping", lambda: _incremental(job, folder, tell, relaxed=False)),
+        "incremental": ("incremental mapping", lambda: _incremental(job, folder, tell)),
         "relaxed": ("incremental mapping with relaxed settings", lambda: _incremental(job, folder, tell, relaxed=True)),
+        "held": (HELD, lambda: _incremental(_with_known_lenses(job), folder, tell, relaxed=True)),
         "global": ("global mapping", lambda: _global(job, folder, tell)),
     }
     order = (
@@ -53,7 +60,9 @@ def find_models(job: Job, folder: Path, tell: Tell) -> Mapped:
     best: list[pycolmap.Reconstruction] = []
     attempts: list[str] = []
     used = ""
-    for name in order:
+    for name in (*order, "held"):
+        if name == "held" and best:
+            break
         words, attempt = tries[name]
         models = sorted(attempt(), key=lambda model: -model.num_reg_images())
         count = models[0].num_reg_images() if models else 0
@@ -65,16 +74,21 @@ def find_models(job: Job, folder: Path, tell: Tell) -> Mapped:
     if used:
         attempts.remove(used)
         attempts.append(used)
-    return Mapped(tuple(best), tuple(attempts))
+    return Mapped(tuple(best), tuple(attempts), held=used.startswith(HELD))
 
 
-def _incremental(job: Job, folder: Path, tell: Tell, *, relaxed: bool) -> list[pycolmap.Reconstruction]:
+def _with_known_lenses(job: Job) -> Job:
+    return replace(job, cameras=tuple(replace(camera, known=True) for camera in job.cameras))
+
+
+def _incremental(job: Job, folder: Path, tell: Tell, *, relaxed: bool = False) -> list[pycolmap.Reconstruction]:
     options = pipeline_options(job)
     options.multiple_models = True
     options.max_num_models = 10
     options.min_model_size = 3
     if relaxed:
         options.min_num_matches = 10
+        options.triangulation.ignore_two_view_tracks = False
         options.mapper.init_min_num_inliers = 40
         options.mapper.init_min_tri_angle = 4.0
         options.mapper.abs_pose_min_num_inliers = 15
@@ -158,13 +172,17 @@ def pipeline_options(job: Job) -> pycolmap.IncrementalPipelineOptions:
     options.mapper.random_seed = job.seed
     options.triangulation.random_seed = job.seed
     options.num_threads = job.threads
+    options.triangulation.ignore_two_view_tracks = len(job.photos) > FEW
     options.constant_cameras = {index + 1 for index, camera in enumerate(job.cameras) if camera.known}
     return options
 
 
-def refine(job: Job, model: pycolmap.Reconstruction, tell: Tell) -> pycolmap.Reconstruction:
+def refine(job: Job, mapped: Mapped, tell: Tell) -> pycolmap.Reconstruction:
     """Adjust everything once more, so that outliers count little; free the lens further where that pays."""
     tell("refining", 0, 1)
+    model = mapped.models[0]
+    if mapped.held:
+        job = _with_known_lenses(job)
     model = _adjusted(job, model, center=False)
     free = [index + 1 for index, camera in enumerate(job.cameras) if not camera.known and index + 1 in model.cameras]
     if free and model.num_reg_images() >= CENTER_PHOTOS:

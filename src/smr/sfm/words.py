@@ -176,6 +176,16 @@ def findings(
         pairs = named([f"{a} = {b}" for a, b in same])
         found.append(Finding("note", f"Photos that are there twice: {pairs}.", "Remove one of each pair."))
     found += _lens_findings(before, after)
+    if any("lens held" in attempt for attempt in answer.attempts[-1:]):
+        unsure = any(camera.intrinsics == "guess" for camera in before)
+        found.append(
+            Finding(
+                "warning",
+                "The photos are too few to find the focal length from them: it stays as "
+                + ("it was guessed, so that angles may be wrong." if unsure else "EXIF says."),
+                "Take more photos, or give --intrinsics FX FY CX CY.",
+            )
+        )
     if error > HIGH_ERROR:
         found.append(
             Finding(

@@ -61,7 +61,7 @@ def _answer(job: Job, features: np.ndarray, unreadable: dict[int, str], matched:
     points, errors = np.zeros((0, 3)), np.zeros(0, np.float32)
     tracks: Tracks = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 2), np.float32))
     if mapped.models:
-        model = mapped.models[0] if job.posed else refine(job, mapped.models[0], _tell)
+        model = mapped.models[0] if job.posed else refine(job, mapped, _tell)
         for image_id in model.reg_image_ids():
             poses[image_id - 1] = model.images[image_id].cam_from_world().matrix()
         for camera_id, camera in model.cameras.items():
