@@ -102,7 +102,10 @@ def surface(capture: Capture, device: str) -> Mesh:
 
 
 def peer_surface(capture: Capture, folder: Path) -> tuple[Mesh, int]:
-    """Poisson through the points that pycolmap triangulates with the known poses, and their number."""
+    """Poisson through the points that pycolmap triangulates with the known poses, and their number.
+
+    Points in fewer than three photos or off by two pixels are left out, as they would spoil the surface.
+    """
     import pycolmap
 
     pycolmap.logging.minloglevel = 2
@@ -132,16 +135,15 @@ def peer_surface(capture: Capture, folder: Path) -> tuple[Mesh, int]:
         model.add_image_with_trivial_frame(fresh, pose)
     (folder / "sparse").mkdir()
     model = pycolmap.triangulate_points(model, database, images, folder / "sparse")
-    points = np.array([point.xyz for point in model.points3D.values()])
+    sure = [point for point in model.points3D.values() if point.track.length() >= 3 and point.error < 2]
+    points = np.array([point.xyz for point in sure])
     centers = {i: image.projection_center() for i, image in model.images.items()}
-    towards = np.array(
-        [np.mean([centers[e.image_id] for e in p.track.elements], axis=0) - p.xyz for p in model.points3D.values()]
-    )
+    towards = np.array([np.mean([centers[e.image_id] for e in p.track.elements], axis=0) - p.xyz for p in sure])
     near = points[cKDTree(points).query(points, 12)[1]]
     spread = near - near.mean(axis=1, keepdims=True)
     normals = np.linalg.eigh(np.einsum("nki,nkj->nij", spread, spread))[1][:, :, 0]
     normals *= np.sign((normals * towards).sum(axis=1, keepdims=True))
-    return poisson(points, normals), len(points)
+    return poisson(points, normals, resolution=256), len(points)
 
 
 def main() -> None:
