@@ -64,14 +64,16 @@ _MAPS = {
     b"map_Ka": "",
     b"map_Kd": "diffuse_texture",
     b"map_Ks": "specular_texture",
-    b"map_Ns": "",
+    b"map_Ns": "roughness_texture",
     b"map_d": "opacity_texture",
     b"map_Pr": "roughness_texture",
     b"map_Pm": "metallic_texture",
     b"norm": "normals_texture",
     b"disp": "displacement_texture",
-    b"map_bump": "",
-    b"bump": "",
+    b"map_bump": "normals_texture",
+    b"map_Bump": "normals_texture",
+    b"bump": "normals_texture",
+    b"map_refl": "metallic_texture",
 }
 
 
@@ -276,7 +278,8 @@ def _read_property(
         try:
             if image is None:
                 raise MaterialLoadError(f"{path}: the image {name!r} of {material['material_name']!r} is not there")
-            material[key] = torch.from_numpy(np.array(decode_texture(image.read_bytes(), str(image))))
+            pixels = np.array(decode_texture(image.read_bytes(), str(image)))
+            material[key] = torch.from_numpy(_channel(pixels, words))
         except SmrError as error:
             error_handler(MaterialLoadError(error.cause), mtl_path=path)
         except OSError as error:
@@ -293,6 +296,14 @@ def _read_property(
         material[key] = torch.tensor(numbers)
 
 
+def _channel(pixels: np.ndarray, words: list[bytes]) -> np.ndarray:
+    """The one channel that `-imfchan` names; all where there is none."""
+    if b"-imfchan" not in words[:-2]:
+        return pixels
+    index = b"rgbm".find(words[words.index(b"-imfchan") + 1])
+    return np.ascontiguousarray(pixels[..., [index]]) if 0 <= index < pixels.shape[-1] else pixels
+
+
 def _as_pbr(material: dict[str, Any]) -> PBRMaterial:
     """The terms of UsdPreviewSurface."""
     values: dict[str, Any] = {"material_name": material["material_name"]}
@@ -300,6 +311,17 @@ def _as_pbr(material: dict[str, Any]) -> PBRMaterial:
         if name in PBRMaterial.supported_tensor_attributes() and key.decode() in material:
             values[name] = material[key.decode()]
     for key, name in _MAPS.items():
-        if name and key.decode() in material:
-            values[name] = material[key.decode()].float() / 255.0
+        if not name or key.decode() not in material:
+            continue
+        pixels = material[key.decode()].float() * (1.0 / 255.0)
+        space = name.replace("_texture", "_colorspace")
+        if name == "normals_texture":
+            if key != b"norm" and bool((pixels[..., 0] == pixels[..., 1]).all()):
+                continue  # a grey bump map: heights
+            pixels = pixels[..., :3] * 2.0 - 1.0
+        elif name in ("diffuse_texture", "specular_texture"):
+            pixels = pixels[..., :3]
+        else:
+            pixels = pixels[..., :1]
+        values[name], values[space] = pixels, "sRGB" if name == "diffuse_texture" else "raw"
     return PBRMaterial(**values)

@@ -153,7 +153,7 @@ def _surface_shader(material: UsdShade.Material) -> UsdShade.Shader:
     shader = material.ComputeSurfaceSource()[0]
     for output in material.GetSurfaceOutputs():
         if not shader:
-            shader = material.ComputeSurfaceSource([output.GetBaseName().removesuffix("surface").rstrip(":")])[0]
+            shader = material.ComputeSurfaceSource(output.GetBaseName().removesuffix("surface").rstrip(":"))[0]
     return shader
 
 

@@ -204,17 +204,25 @@ def export_mesh(
         vertices, faces, uvs, face_uvs_idx, face_normals, material_assignments, materials = _parts_of(
             mesh, (vertices, faces, uvs, face_uvs_idx, face_normals, material_assignments, materials)
         )
-    given = (vertices, faces, uvs, face_uvs_idx, face_normals, material_assignments, materials)
-    lists: list[Any] = [None if one is None else [one] for one in given]
+
+    def alone(value: Any) -> list[Any] | None:
+        return None if value is None else [value]
+
     return export_meshes(
         file_path,
         [scene_path],
-        *lists,
-        local_to_world=local_to_world,
-        up_axis=up_axis,
-        times=[time],
-        overwrite_textures=overwrite_textures,
-        overwrite=overwrite,
+        alone(vertices),
+        alone(faces),
+        alone(uvs),
+        alone(face_uvs_idx),
+        alone(face_normals),
+        alone(material_assignments),
+        alone(materials),
+        local_to_world,
+        up_axis,
+        [time],
+        overwrite_textures,
+        overwrite,
         complete=complete,
     )
 
