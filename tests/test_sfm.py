@@ -442,3 +442,25 @@ def test_two_photos_are_enough(tmp_path: Path) -> None:
     assert report.cameras[0] == capture.frames[0].photo.camera  # type: ignore[union-attr]
     turn = np.linalg.inv(report.poses[1]) @ report.poses[0]
     assert np.degrees(np.arccos((np.trace(turn[:3, :3]) - 1) / 2)) == pytest.approx(np.degrees(0.1), abs=0.2)
+
+
+@pytest.mark.parametrize("matching", ["sequential", "retrieval"])
+def test_other_ways_of_choosing_pairs(walked: Any, tmp_path: Path, matching: Any) -> None:
+    _, given, _, _ = walked
+    six = replace(given, frames=given.frames[:6])
+    _, report = sfm.find_poses(six, SfmConfig(matching=matching), folder=tmp_path)
+    assert (report.matching, len(report.kept)) == (matching, 6)
+
+
+def test_features_on_masked_pixels_are_not_used(walked: Any, tmp_path: Path) -> None:
+    _, given, _, _ = walked
+    mask = np.zeros((360, 480), np.uint8)
+    mask[:, :240] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    masked = [
+        replace(frame, photo=replace(frame.photo, mask=tmp_path / "mask.png"))
+        for frame in given.frames[:3]
+        if frame.photo is not None
+    ]
+    _, report = sfm.find_poses(replace(given, frames=tuple(masked)), SfmConfig(), folder=tmp_path)
+    assert report.points.track_xy[:, 0].max() <= 240

@@ -157,7 +157,7 @@ def capture_fingerprint(capture: Capture) -> str:
 def machine() -> dict[str, Any]:
     """Versions of what computes, the system and the cores; no user or host name."""
     packages = {}
-    for name in ("warp-lang", "numpy", "scipy", "pillow", "usd-core", "trimesh"):
+    for name in ("warp-lang", "numpy", "scipy", "pillow", "usd-core", "trimesh", "pycolmap"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
     return {

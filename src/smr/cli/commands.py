@@ -34,7 +34,7 @@ class Inspect(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Reconstruct(DeviceOptions):
-    """Turn an RGB-D capture with poses into a textured mesh."""
+    """Turn RGB-D frames, photos or a video into a textured mesh."""
 
     capture: Positional[Path]
     """Folder (or file) of the capture."""
