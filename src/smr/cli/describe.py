@@ -82,7 +82,8 @@ def describe_inspection(found: Inspection) -> str:
             f"overlap   {look.overlapping} of {look.pairs} compared pairs of photos show the same; "
             f"{look.photos - len(look.foreign) - len(look.poor)} of {look.photos} photos hang together"
         )
-        lines.append("depth     none: poses and depth are found from the photos")
+        posed = any(f.photo is not None and f.photo.world_from_camera is not None for f in capture.frames)
+        lines.append(f"depth     none: {'it is' if posed else 'poses and depth are'} found from the photos")
     lines += ["", *describe_findings([asdict(finding) for finding in found.findings])]
     if found.refusal is not None:
         lines += ["", f"`smr reconstruct` would refuse: {found.refusal.cause}", f"  fix: {found.refusal.cure}"]
@@ -97,6 +98,17 @@ def describe_inspection(found: Inspection) -> str:
             f"  time      about {duration(choice.seconds)} on this machine's CPU",
         ]
     return "\n".join(lines)
+
+
+def describe_trim(trim: dict[str, Any]) -> list[str]:
+    """What was dropped as no view shows it."""
+    if not trim["views"]:
+        return []
+    wanted = "no view shows" if trim["views"] == 1 else f"fewer than {trim['views']} views show"
+    parts = [f"{number(trim['unseen_faces'])} faces that {wanted} dropped"]
+    if trim["weak_pieces"]:
+        parts.append(f"and {trim['weak_pieces']} pieces ({number(trim['weak_faces'])} faces) that few photos show")
+    return [f"trim     {', '.join(parts)}"]
 
 
 def describe_clean(clean: dict[str, Any]) -> str:
@@ -170,6 +182,7 @@ def describe_run(report: dict[str, Any]) -> str:
         f"capture  {report['capture']['format']}, {report['capture']['frames']} frames",
         *describe_poses(report["poses"], report["survey"]),
         f"surface  voxels of {length(plan['voxel_size'])}",
+        *describe_trim(report["trim"]),
         describe_clean(report["clean"]),
         *describe_support(report["support"]),
         describe_texture(report["texture"]),

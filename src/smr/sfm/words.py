@@ -130,7 +130,9 @@ def left_out(answer: Answer, names: Sequence[str], kept: Sequence[int]) -> tuple
         if i in answer.unreadable:
             reason = f"cannot be decoded ({answer.unreadable[i]})"
         elif answer.features[i] < FEW_FEATURES:
-            reason = f"only {answer.features[i]} places in it can be recognised: blurred, dark, or without texture"
+            reason = (
+                f"has only {answer.features[i]} places that can be recognised: it is blurred, dark, or without texture"
+            )
         elif elsewhere is not None:
             reason = f"belongs to another part of {len(elsewhere)} photos, which nothing joins with the rest"
         elif best[i] < WEAK:
