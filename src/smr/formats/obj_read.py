@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +19,11 @@ from .model import Model
 from .mtl import find_texture_beside, read_library
 from .text import NotANumberError, Tokens, integers
 
+if TYPE_CHECKING:
+    from .obj_fast import Block
+
 _BLOCK = 1 << 20  # stays in the cache
+_LARGE = 4 << 20  # from here on what machine code saves is more than what it takes to load it
 _COMMENT = re.compile(rb"(?m)(^|(?<=[ \t]))#[^\n]*")
 _SLASH = 47
 _V, _T, _N, _F = ord("v"), ord("t"), ord("n"), ord("f")
@@ -50,8 +56,8 @@ def read_obj(path: Path) -> Model:
     return build_model(_parts(collect_obj(path, text), stated_up(text[:1024])))
 
 
-def collect_obj(path: Path, text: bytes) -> Collected:
-    """Read the lines of an OBJ's text; `path` names it in errors.
+def collect_obj(path: Path, text: bytes, large: int = _LARGE) -> Collected:
+    """Read the lines of an OBJ's text; `path` names it in errors. From `large` bytes on machine code reads them.
 
     Raises:
         SmrError: It is not text, or a line is not what it should be.
@@ -62,12 +68,43 @@ def collect_obj(path: Path, text: bytes) -> Collected:
     if b"\\\n" in text:
         text = text.replace(b"\\\n", b"  ")  # a line that goes on
     found = Collected(path)
-    begin = 0
-    while begin < len(text):
-        end = len(text) if begin + _BLOCK >= len(text) else text.find(b"\n", begin + _BLOCK) + 1 or len(text)
-        _read_block(found, text, begin, end)
-        begin = end
+    edges = _edges(text)
+    if len(text) < large:
+        for begin, end in pairwise(edges):
+            _read_block(found, text, begin, end)
+        return found
+    from .obj_fast import blocks  # Warp takes a second to start
+
+    for block in blocks(text, np.array(edges)):
+        if block.plain:
+            _add_block(found, text, block)
+        else:
+            _read_block(found, text, block.begin, block.end)
     return found
+
+
+def _edges(text: bytes) -> list[int]:
+    """Where blocks of whole lines begin, and the end of the last."""
+    edges = [0]
+    while edges[-1] < len(text):
+        reach = edges[-1] + _BLOCK
+        edges.append(len(text) if reach >= len(text) else text.find(b"\n", reach) + 1 or len(text))
+    return edges
+
+
+def _add_block(found: Collected, text: bytes, block: Block) -> None:
+    """Add what was read of a block."""
+    for name, target in (("v", found.vertices), ("vt", found.uvs), ("vn", found.normals)):
+        if name in block.rows:
+            target.append(block.rows[name])
+            found.counts[name] += len(block.rows[name])
+    if len(block.sizes):
+        found.corners.append(block.corners)
+        found.sizes.append(block.sizes)
+    for begin, end, faces in block.uses:
+        tokens = Tokens.of(_COMMENT.sub(b"", text[begin:end]))
+        _read_keyword(found, tokens, 0, len(tokens), faces)
+    found.counts["f"] += len(block.sizes)
 
 
 def _read_block(found: Collected, text: bytes, begin: int, end: int) -> None:

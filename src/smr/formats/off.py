@@ -18,7 +18,8 @@ from .obj_write import text_rows
 from .text import NotANumberError, Tokens
 
 _COMMENT = re.compile(rb"#[^\n]*")
-_HEADER = re.compile(rb"\s*(ST)?(C)?(N)?(4)?(n)?OFF\b[ \t]*(BINARY)?", re.ASCII)
+# Some files of ModelNet have their counts right behind the word.
+_HEADER = re.compile(rb"\s*(ST)?(C)?(N)?(4)?(n)?OFF(?![A-Za-z_])[ \t]*(BINARY)?", re.ASCII)
 
 
 def write_off(model: AnyMesh, path: Path, options: WriteOptions) -> None:
@@ -47,6 +48,15 @@ def read_off(path: Path) -> Model:
     Raises:
         SmrError: It is another kind of OFF, cut off, has a word that is no number, or no faces.
     """
+    return build_model(read_parts(path)[0])
+
+
+def read_parts(path: Path) -> tuple[Parts, np.ndarray | None]:
+    """What the file says, and the colours of its faces, F×3 as they stand there; None where not all faces have one.
+
+    Raises:
+        SmrError: It is another kind of OFF, cut off, or has a word that is no number.
+    """
     data = read_bytes(path)
     text = _COMMENT.sub(b"", data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
     header = _HEADER.match(text)
@@ -66,11 +76,11 @@ def read_off(path: Path) -> Model:
             raise damaged(path, f"it promises {vertices} vertices and {faces} faces, and {more} lines follow")
         middle = 1 + vertices
         parts = _read_vertices(path, tokens, first[1:middle], last[1:middle], header)
-        _read_faces(parts, tokens, first[middle : middle + faces], last[middle : middle + faces])
+        colors = _read_faces(parts, tokens, first[middle : middle + faces], last[middle : middle + faces])
     except NotANumberError as error:
         raise damaged(path, f"{error.text[:40]!r} stands where a number should") from error
     parts.world_up = stated_up(data[:512])
-    return build_model(parts)
+    return parts, colors
 
 
 def _read_vertices(path: Path, tokens: Tokens, first: np.ndarray, last: np.ndarray, header: re.Match[bytes]) -> Parts:
@@ -92,7 +102,7 @@ def _read_vertices(path: Path, tokens: Tokens, first: np.ndarray, last: np.ndarr
     return parts
 
 
-def _read_faces(parts: Parts, tokens: Tokens, first: np.ndarray, last: np.ndarray) -> None:
+def _read_faces(parts: Parts, tokens: Tokens, first: np.ndarray, last: np.ndarray) -> np.ndarray | None:
     sizes = tokens.ints(first)
     if ((sizes < 0) | (sizes > last - first - 1)).any():
         raise damaged(parts.path, "a face has fewer numbers than it says")
@@ -101,3 +111,7 @@ def _read_faces(parts: Parts, tokens: Tokens, first: np.ndarray, last: np.ndarra
     parts.loops, parts.sizes = tokens.ints(corner), sizes
     if parts.normals is not None:
         parts.normal_loops = parts.loops
+    behind = first + 1 + sizes
+    if not len(first) or (last - behind < 3).any():
+        return None
+    return tokens.floats(behind[:, None] + np.arange(3))

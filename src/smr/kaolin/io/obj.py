@@ -16,6 +16,7 @@ from ...formats.files import read_bytes
 from ...formats.images import decode_texture
 from ...formats.mtl import file_name
 from ...formats.names import find_companion
+from ...formats.obj_cache import collect_cached
 from ...formats.obj_read import Collected, collect_obj, joined
 from ..render.materials.pbr import PBRMaterial
 from ..rep.surface_mesh import SurfaceMesh
@@ -109,6 +110,8 @@ def import_mesh(
     heterogeneous_mesh_handler: ErrorHandler | None = None,
     triangulate: bool = False,
     raw_materials: bool = True,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> SurfaceMesh | None:
     """Read an OBJ file.
 
@@ -121,6 +124,8 @@ def import_mesh(
         triangulate: Cut larger faces into fans of triangles.
         raw_materials: Materials as dictionaries with the names of the MTL file (`Kd`, `map_Kd` as uint8); else
             PBRMaterial.
+        cache_dir: A folder in which what the lines say is kept under a hash of the file's content, so that the same
+            content is not parsed again; materials are always read.
 
     Returns:
         A mesh; texture coordinates have (0, 0) at the image's top left corner, as Kaolin has them; faces are int64,
@@ -136,7 +141,7 @@ def import_mesh(
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"{file} is not there")
-    found = collect_obj(file, read_bytes(file))
+    found = _collect(file, read_bytes(file), cache_dir)
     materials: dict[str, dict[str, Any]] | None = None
     handle = error_handler or default_error_handler
     if with_materials:
@@ -146,20 +151,36 @@ def import_mesh(
     return _mesh(found, materials, with_normals, handle, heterogeneous_mesh_handler, triangulate, raw_materials)
 
 
-def import_mesh_from_string(text: str | bytes, with_normals: bool = False, triangulate: bool = False) -> SurfaceMesh:
+def import_mesh_from_string(
+    text: str | bytes,
+    with_normals: bool = False,
+    triangulate: bool = False,
+    *,
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> SurfaceMesh:
     """Read an OBJ's text from memory; it has texture coordinates where the text has them, and no materials.
+
+    Args:
+        text: The text, or its bytes.
+        with_normals: Read normals, too.
+        triangulate: Cut larger faces into fans of triangles.
+        cache_dir: As for `import_mesh`.
 
     Raises:
         NonHomogeneousMeshError: Faces differ in size and `triangulate` is False.
         SmrError: The text is damaged.
     """
     data = text.encode() if isinstance(text, str) else text
-    found = collect_obj(Path("OBJ text"), data)
+    found = _collect(Path("OBJ text"), data, cache_dir)
     mesh = _mesh(found, {} if found.uvs else None, with_normals, ignore_error_handler, None, triangulate, True)
     assert mesh is not None
     mesh.materials = None
     mesh.material_assignments = None
     return mesh
+
+
+def _collect(file: Path, data: bytes, cache_dir: str | os.PathLike[str] | None) -> Collected:
+    return collect_obj(file, data) if cache_dir is None else collect_cached(file, data, Path(cache_dir))
 
 
 def _mesh(
