@@ -73,7 +73,7 @@ def _load(path: Path, file: Path, name: str) -> Collected:
         ValueError: It does not hold together, or is of something else.
     """
     found = Collected(path)
-    with np.load(file, allow_pickle=False) as stored:
+    with open(file, "rb") as source, np.load(source, allow_pickle=False) as stored:
         about = json.loads(stored["about"].tobytes())
         if about["key"] != name:
             raise ValueError("it is of another file")
