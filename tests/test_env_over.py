@@ -15,6 +15,7 @@ from smr.cli.env import main
 from smr.environment.envs.build import build
 from smr.environment.envs.bundle import pack
 from smr.environment.envs.check import passed
+from smr.environment.envs.inside import versions_inside
 from smr.environment.envs.lock import make_lock
 from smr.environment.envs.options import Options
 from smr.environment.envs.over import PATH_FILE, look_at, missing, missing_command, only
@@ -54,6 +55,10 @@ def test_torch_stays_and_only_what_is_missing_is_installed(
     assert said.startswith(str(base / "env"))
     assert said.split()[-1] == "42"
 
+    older = next((base / "env").glob("lib/*/site-packages")) / "tiny_ext-0.5.dist-info"
+    older.mkdir()  # the interpreter has an older one, too; what counts is the one that is imported
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-ext\nVersion: 0.5\n")
+    assert versions_inside(track, OFFLINE)["tiny-ext"] == "1.0"
     lock = make_lock(track, OFFLINE)
     assert [row["name"] for row in lock["packages"]] == ["tiny-ext"]
     assert lock["over"]["python"] == program

@@ -151,12 +151,38 @@ if not hasattr(kaolin, "ops"):
     sys.exit("kaolin " + getattr(kaolin, "__version__", "?") + " is the index's placeholder, not Kaolin")
 if not torch.cuda.is_available():
     print("imported; no GPU"); sys.exit()
-v, f = sphere()
-v, f = torch.tensor(v, device="cuda"), torch.tensor(f, device="cuda").long()
-points = torch.tensor([[[0.0, 0, 0], [1.5, 0, 0]]], device="cuda")
+v = torch.tensor([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)], device="cuda")
+f = torch.tensor([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
+                  [0, 6, 4], [1, 5, 7], [1, 7, 3]], device="cuda")
+points = torch.tensor([[[0.1, 0.2, 0.3], [1.5, 0.2, 0.3]]], device="cuda")
 answer = kaolin.ops.mesh.check_sign(v[None], f, points)[0].tolist()
 assert answer == [True, False], answer
 print("kaolin " + kaolin.__version__)
+"""),
+    Vital("Kaolin: rasterize", "kaolin", _NEEDS + """
+need("kaolin", "torch")
+import torch
+if not torch.cuda.is_available():
+    sys.exit(77)
+import kaolin
+corners = torch.tensor([[[[-0.9, -0.9], [0.9, -0.9], [0.0, 0.9]]]], device="cuda")
+depth = torch.full((1, 1, 3), -2.0, device="cuda")
+features = torch.ones((1, 1, 3, 1), device="cuda")
+image, face = kaolin.render.mesh.rasterize(64, 64, depth, corners, features)
+assert face[0, 32, 32] == 0 and face[0, 0, 0] == -1 and abs(float(image[0, 32, 32, 0]) - 1) < 1e-5
+print("%d of 4096 pixels" % int((face >= 0).sum()))
+"""),
+    Vital("Kaolin: USD written and read", "kaolin", _NEEDS + """
+need("kaolin", "torch", "pxr")
+import os, tempfile, torch, kaolin.io.usd
+v = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+f = torch.tensor([[0, 1, 2]])
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "one.usda")
+    kaolin.io.usd.export_mesh(path, vertices=v, faces=f)
+    mesh = kaolin.io.usd.import_mesh(path)
+    assert torch.equal(mesh.vertices, v) and torch.equal(mesh.faces.long(), f)
+print("the same mesh")
 """),
 )  # fmt: skip
 

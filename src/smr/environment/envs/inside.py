@@ -25,7 +25,10 @@ json.dump(collect(package=package, scan=scan == "scan"), sys.stdout)
 _VERSIONS = """
 import json, sys
 from importlib.metadata import distributions
-names = {d.metadata["Name"]: d.version for d in distributions() if d.metadata and d.metadata["Name"]}
+names = {}
+for d in distributions():  # the first on the path is the one that is imported
+    if d.metadata and d.metadata["Name"]:
+        names.setdefault(d.metadata["Name"], d.version)
 json.dump(names, sys.stdout)
 """
 
