@@ -3,12 +3,18 @@
 python benchmarks/mvs.py                                        # synthetic sets at preview, and the temple
 python benchmarks/mvs.py --set synthetic_object --peer          # also points of pycolmap with Poisson
 python benchmarks/mvs.py --set synthetic_object --frames 3      # three views
+python benchmarks/mvs.py --set temple_sparse_ring --held-out 4 --background dark --quality normal   # views left out
 python benchmarks/mvs.py --set fox --quality normal --depth-size 1920 --maps-only --device cuda     # speed
 
 Maps: `complete` is the share of the truth's pixels that have depth; `right_1pct` (`right_05pct`) the share that has it
 to within 1 % (0.5 %); `precision_1pct` the share of the found depth that is right; `error_mm` its mean error. The
 surface: as in benchmarks/accuracy.py, over what the views saw. The first run on a machine compiles kernels: `--warm`
 makes two small maps before the clock starts.
+
+`--held-out 4` leaves out every fourth photo, makes the textured model from the others, and renders it where those were
+taken: `seen` is the share of the photo (with a dark backdrop: of the object) that the model covers, `psnr` the likeness
+of colours there, in dB, over all those photos; `silhouette_iou` compares the outline of the object before a dark
+backdrop with the model's. The outline's truth is a fixed grey level, not the mask that the method uses.
 """
 
 from __future__ import annotations
@@ -20,29 +26,37 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import trimesh
 import warp as wp
+from PIL import Image
+from scipy import ndimage
 from scipy.spatial import cKDTree
 
 from smr import mvs
 from smr.arrays import resolve_device
 from smr.captures import Decoder, read_capture, survey
 from smr.cleaning import clean
-from smr.config import CaptureConfig, MvsConfig, PipelineConfig
+from smr.config import CaptureConfig, MvsConfig, PipelineConfig, TextureConfig
 from smr.formats import write_mesh
 from smr.metrics import evaluate
 from smr.plan import plan
 from smr.points.poisson import poisson
-from smr.records import Capture, Mesh
+from smr.records import Capture, Mesh, Photo, TexturedMesh
+from smr.render.rasterize import rasterize
+from smr.render.textured import render_textured
 from smr.run_folder import peak_memory_bytes
-from smr.transforms import rigid_inverse
+from smr.texturing import bake
+from smr.transforms import rigid_inverse, transform_points
 from smr.tsdf import extract_mesh, fuse
 
 DATA = Path(os.environ.get("SMR_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+BRIGHT = 64
+"""Grey level above which a pixel before a dark backdrop is the object; the temple's backdrop reaches 60."""
 
 
 def truth_of(name: str) -> Mesh | None:
@@ -146,6 +160,63 @@ def peer_surface(capture: Capture, folder: Path) -> tuple[Mesh, int]:
     return poisson(points, normals, resolution=256), len(points)
 
 
+def object_before_dark(pixels: np.ndarray) -> np.ndarray:
+    """The truth of a silhouette: the largest bright piece, with dark spots of up to 200 pixels."""
+    labels, count = ndimage.label(ndimage.median_filter(pixels.max(axis=2), 3) > BRIGHT)
+    bright = labels == 1 + np.bincount(labels.ravel(), minlength=count + 1)[1:].argmax()
+    labels, count = ndimage.label(~bright)
+    return bright | (np.bincount(labels.ravel(), minlength=count + 1) <= 200)[labels] & ~bright
+
+
+def held_out_figures(
+    model: TexturedMesh, photos: Sequence[Photo], background: str, save: Path | None, device: str
+) -> dict:
+    """The textured model against photos that it was not made from."""
+    decoder, squared, shares, overlaps, rows = Decoder(), [], [], [], []
+    for photo in photos:
+        pose = photo.world_from_camera
+        assert pose is not None
+        pixels, camera = decoder.photo(photo)
+        usable = decoder.mask(photo)
+        points = transform_points(rigid_inverse(pose), np.asarray(model.mesh.vertices, np.float64))
+        covered = rasterize(points, model.mesh.faces, camera, device=device).face >= 0
+        wanted = np.ones(covered.shape, dtype=bool) if usable is None else usable
+        if background == "dark":
+            wanted = object_before_dark(pixels)
+            overlaps.append((covered & wanted).sum() / (covered | wanted).sum())
+        image = render_textured(model, camera, pose, device=device, background=(0, 0, 0))
+        both = covered & wanted
+        squared.append(np.square(image.astype(np.float32) - pixels)[both].ravel())
+        shares.append(both.sum() / wanted.sum())
+        rows.append(np.concatenate([pixels, image], axis=1))
+    if save is not None:
+        Image.fromarray(np.concatenate(rows, axis=0)).save(save)
+    found = {"views": len(photos), "seen": round(float(np.mean(shares)), 4)}
+    found["psnr"] = round(float(10 * np.log10(255**2 / np.concatenate(squared).mean())), 2)
+    if overlaps:
+        found["silhouette_iou"] = round(float(np.mean(overlaps)), 4)
+        found["silhouette_iou_least"] = round(float(np.min(overlaps)), 4)
+    return found
+
+
+def held_out(name: str, full: Capture, config: MvsConfig, args: argparse.Namespace, device: str) -> None:
+    """Leave photos out, make the model, look at it from there."""
+    left_out = set(range(args.held_out // 2, len(full.frames), args.held_out))
+    used = tuple(replace(frame, depth=None) for i, frame in enumerate(full.frames) if i not in left_out)
+    photos = [frame.photo for i, frame in enumerate(full.frames) if i in left_out and frame.photo is not None]
+    cpu = time.process_time()
+    with tempfile.TemporaryDirectory() as temporary:
+        found = mvs.estimate_depths(replace(full, frames=used), config, folder=Path(temporary), device=device)
+        model, _ = bake(surface(found, device), found, TextureConfig(), device=device)
+    row = {"set": name, "quality": args.quality, "used": len(used), "cpu_s": round(time.process_time() - cpu, 2)}
+    picture = None
+    if args.save is not None:
+        args.save.mkdir(parents=True, exist_ok=True)
+        picture = args.save / f"{name}_held_out.png"
+        write_mesh(model, args.save / f"{name}_held_out.glb")
+    print(json.dumps({**row, **held_out_figures(model, photos, args.background, picture, device)}), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", nargs="+", default=["synthetic_object", "synthetic_noisy", "temple_sparse_ring"])
@@ -155,6 +226,8 @@ def main() -> None:
     parser.add_argument("--frames", type=int, help="use the first so many photos only")
     parser.add_argument("--masks", action="store_true", help="use the set's masks, and their visual hull")
     parser.add_argument("--background", default="scene", choices=["scene", "dark"])
+    parser.add_argument("--every", type=int, default=1, help="use every n-th photo only")
+    parser.add_argument("--held-out", type=int, help="leave out every n-th photo, and compare the model with it")
     parser.add_argument("--maps-only", action="store_true", help="no surface")
     parser.add_argument("--peer", action="store_true", help="also Poisson through pycolmap's points")
     parser.add_argument("--warm", action="store_true", help="compile kernels before the clock starts")
@@ -166,8 +239,11 @@ def main() -> None:
     print(json.dumps({**machine, "command": " ".join(["python", *sys.argv])}))
     config = MvsConfig(args.quality, args.depth_size, args.sources, background=args.background)
     for name in args.set:
-        full = read_capture(DATA / name, CaptureConfig(use_masks=args.masks))
+        full = read_capture(DATA / name, CaptureConfig(use_masks=args.masks, every=args.every))
         full = replace(full, frames=full.frames[: args.frames])
+        if args.held_out:
+            held_out(name, full, config, args, device)
+            continue
         photos = replace(full, frames=tuple(replace(frame, depth=None) for frame in full.frames))
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import warp as wp
 
 from ..config import MvsConfig
@@ -15,6 +16,7 @@ from ..progress import Track, step, untracked
 from ..records import Camera, Capture, DepthMap, Frame, Mesh
 from ..run_folder import capture_fingerprint, fingerprint
 from ..tsdf.volume import free_bytes
+from .completion import complete, without_islands
 from .consistency import confirm
 from .effort import Effort, effort_of
 from .geometry import make_level, make_sources, relative_geometry
@@ -25,7 +27,7 @@ from .silhouettes import before_dark, fill_in, hull_of
 from .store import Store, map_bytes
 
 log = logging.getLogger(__name__)
-VERSION = 2
+VERSION = 3
 """Counts changes of the method; maps of another are made again."""
 ASKED = 8
 """Maps that may confirm a depth."""
@@ -83,7 +85,7 @@ def estimate_depths(
         if todo:
             run.go(todo, track)
         store.finish()
-    store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds))))
+    store.forget(("coarse", *(f"fine{k}" for k in range(effort.rounds)), "whole"))
     return _with_depths(capture, views, store)
 
 
@@ -154,7 +156,7 @@ class _Run:
         middle = max(0, len(level_sizes(self.views[0].camera)) - 2)
         matching = 1 + 2 * self.effort.coarse + middle * 2 * self.effort.middle
         refining = self.effort.rounds * 2 * self.effort.fine
-        return len(self.views) * (matching + refining) + len(todo)
+        return len(self.views) * (matching + refining + 1) + len(todo)
 
     def work(self, todo: Sequence[int]) -> Iterator[None]:
         """Do what is not done yet; yields after each piece."""
@@ -173,14 +175,32 @@ class _Run:
                     found = yield from self.matcher.refine(i, self.store.get(stage, frame), maps)
                     self.store.put(following, frame, found)
             stage = following
+        for i in matched:
+            frame = self.views[i].frame
+            if not self.store.has("whole", frame):
+                self.store.put("whole", frame, self._completed(i, stage))
+            yield
         for i in todo:
-            self._confirm(i, stage)
+            self._finish(i, "whole")
             yield
 
     def _maps(self, stage: str, indices: Sequence[int]) -> dict[int, PlaneMap]:
         return {j: self.store.get(stage, self.views[j].frame) for j in indices}
 
-    def _confirm(self, i: int, stage: str) -> None:
+    def _completed(self, i: int, stage: str) -> PlaneMap:
+        """A map with planes from around where no other confirms it."""
+        view, device = self.views[i], self.matcher.device
+        depth, _ = self._confirmed(i, stage)
+        found = self.store.get(stage, view.frame)
+        pyramid = self.matcher.photos.pyramid(view)
+        level = make_level(view.camera, 1, 0, self.around[i], 0.0, device)
+        sure = wp.array(depth.ravel(), dtype=wp.float32, device=device)
+        maps = (found.planes, found.costs)
+        planes, costs = complete(level, pyramid.images[0], pyramid.masks[0], maps, sure, device)
+        return PlaneMap(planes, costs, found.chosen, found.size)
+
+    def _confirmed(self, i: int, stage: str) -> tuple[np.ndarray, np.ndarray]:
+        """Depth and weight of what other maps confirm."""
         view, device = self.views[i], self.matcher.device
         indices = self.around[i].sources
         found = self.store.get(stage, view.frame)
@@ -188,7 +208,7 @@ class _Run:
         sizes = [one.size for one in maps]
         sources = [self.views[j] for j in indices]
         level = make_level(view.camera, 1, len(sources), self.around[i], 0.0, device)
-        depth, weight = confirm(
+        return confirm(
             level,
             make_sources(view, view.camera, sources, sizes, sizes, device),
             relative_geometry(view, sources),
@@ -197,6 +217,12 @@ class _Run:
             self.least,
             device,
         )
+
+    def _finish(self, i: int, stage: str) -> None:
+        view, device = self.views[i], self.matcher.device
+        depth, weight = self._confirmed(i, stage)
+        kept = without_islands(depth)
+        depth, weight = np.where(kept, depth, np.float32(0)), np.where(kept, weight, np.float32(0))
         if self.hull is not None:
             shown = self.matcher.photos.pyramid(view).masks[0].numpy().reshape(depth.shape) > 0
             depth, weight = fill_in(depth, weight, shown, self.hull, view, device)
