@@ -244,7 +244,8 @@ def _check_corners(found: Collected, corners: torch.Tensor, count: int) -> None:
 def _used(found: Collected, faces: int) -> dict[str, torch.Tensor]:
     """Ranges of faces by the material that they use."""
     ranges: dict[str, list[tuple[int, int]]] = {}
-    for (first, name), last in zip(found.uses, [*(face for face, _ in found.uses[1:]), faces], strict=True):
+    ends = [*(face for face, _ in found.uses[1:]), faces]  # one where no material is used at all
+    for (first, name), last in zip(found.uses, ends, strict=False):
         if last > first:
             ranges.setdefault(name, []).append((first, last))
     return {name: torch.tensor(rows) for name, rows in ranges.items()}

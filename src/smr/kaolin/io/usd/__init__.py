@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._absent import GAUSSIANS, PHYSICS
 from ..._lazy import reexport
 
 __all__ = reexport(
@@ -37,5 +38,21 @@ __all__ = reexport(
             "import_voxelgrid",
             "import_voxelgrids",
         ),
+    },
+    {
+        "add_gaussiancloud": GAUSSIANS,
+        "export_gaussiancloud": GAUSSIANS,
+        "export_gaussianclouds": GAUSSIANS,
+        "get_gaussiancloud_scene_paths": GAUSSIANS,
+        "import_gaussiancloud": GAUSSIANS,
+        "import_gaussianclouds": GAUSSIANS,
+        "add_physics_material": PHYSICS,
+        "add_skinned_physics": PHYSICS,
+        "get_all_physics_materials": PHYSICS,
+        "get_all_skinned_physics": PHYSICS,
+        "get_physics_material": PHYSICS,
+        "get_physics_materials_instance_names": PHYSICS,
+        "get_skinned_physics": PHYSICS,
+        "get_skinned_physics_instance_names": PHYSICS,
     },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from .transform import place_of
 
 
 def get_raw_mesh_prim_geometry(
-    mesh_prim: Usd.Prim, time: float | None = None, with_normals: bool = False, with_uvs: bool = False
+    mesh_prim: Usd.Prim, time: int | float | None = None, with_normals: bool = False, with_uvs: bool = False
 ) -> dict[str, Any]:
     """What a mesh's prim says, as it says it.
 
@@ -62,7 +63,7 @@ def _coordinates(mesh: UsdGeom.Mesh) -> Any:
     return next((one for one in [*known, *typed] if one and one.HasValue()), None)
 
 
-def _primvar(primvar: Any, width: int, time: float | None) -> tuple[Any, Any, str]:
+def _primvar(primvar: Any, width: int, time: int | float | None) -> tuple[Any, Any, str]:
     if not primvar or not primvar.HasValue():
         return None, None, ""
     values = tensor_of(value_at(primvar.GetAttr(), time), width, torch.float32)
@@ -71,7 +72,7 @@ def _primvar(primvar: Any, width: int, time: float | None) -> tuple[Any, Any, st
 
 
 def get_mesh_prim_materials(
-    mesh_prim: Usd.Prim, time: float | None = None, known: dict[str, Any] | None = None
+    mesh_prim: Usd.Prim, time: int | float | None = None, known: dict[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """The materials of a mesh and of parts of it.
 
@@ -112,7 +113,7 @@ def get_mesh_prim_materials(
     return materials, {path: torch.cat(faces) for path, faces in assigned.items()}
 
 
-def _material(material: UsdShade.Material, time: float | None) -> Any:
+def _material(material: UsdShade.Material, time: int | float | None) -> Any:
     """A material; None with a warning where its shader is not known."""
     try:
         return material_of(material, time)
@@ -123,7 +124,7 @@ def _material(material: UsdShade.Material, time: float | None) -> Any:
 
 def read_mesh(
     prim: Usd.Prim,
-    time: float | None,
+    time: int | float | None,
     with_normals: bool,
     materials: dict[str, Any] | None,
     handler: Callable[..., Any] | None,
@@ -177,8 +178,8 @@ def read_mesh(
     )
 
 
-def _name(prim: Usd.Prim) -> Any:
-    return prim.GetStage().GetRootLayer().realPath or "the stage"
+def _name(prim: Usd.Prim) -> Path:
+    return Path(prim.GetStage().GetRootLayer().realPath or "the stage")
 
 
 def _check(prim: Usd.Prim, vertices: torch.Tensor | None, loops: torch.Tensor, sizes: torch.Tensor) -> None:

@@ -25,7 +25,7 @@ def add_mesh(
     material_assignments: torch.Tensor | None = None,
     materials: Sequence[Any] | None = None,
     local_to_world: torch.Tensor | None = None,
-    time: float | None = None,
+    time: int | float | None = None,
     overwrite_textures: bool = False,
 ) -> Usd.Prim:
     """Add a mesh to a stage, or a time to one that is there; what is None stays as it is.
@@ -74,7 +74,7 @@ def write_mesh(
     material_assignments: torch.Tensor | None,
     materials: Sequence[Any] | None,
     local_to_world: torch.Tensor | None,
-    time: float | None,
+    time: int | float | None,
     overwrite_textures: bool,
     complete: bool = False,
 ) -> Usd.Prim:
@@ -113,7 +113,7 @@ def _check(values: torch.Tensor, name: str, dimensions: int | None, width: int |
 
 
 def _write_coordinates(
-    mesh: UsdGeom.Mesh, uvs: torch.Tensor | None, index: torch.Tensor | None, time: float | None
+    mesh: UsdGeom.Mesh, uvs: torch.Tensor | None, index: torch.Tensor | None, time: int | float | None
 ) -> None:
     code = time_code(time)
     api = UsdGeom.PrimvarsAPI(mesh)
@@ -127,7 +127,7 @@ def _write_coordinates(
         api.GetPrimvar("st").SetIndices(integers_of(index), code)
 
 
-def _interpolation(mesh: UsdGeom.Mesh, count: int, time: float | None) -> str:
+def _interpolation(mesh: UsdGeom.Mesh, count: int, time: int | float | None) -> str:
     """What texture coordinates belong to, by their number: vertices, corners or faces."""
     lengths = [
         0 if value is None else len(value)
@@ -145,7 +145,7 @@ def _write_materials(
     mesh: UsdGeom.Mesh,
     assigned: torch.Tensor | None,
     materials: list[Any],
-    time: float | None,
+    time: int | float | None,
     overwrite_textures: bool,
     complete: bool,
 ) -> None:
@@ -175,3 +175,5 @@ def _write_materials(
             stage, mesh.GetPrim(), f"subset_{i}", torch.nonzero(assigned == i), UsdShade.Tokens.materialBind
         )
         bind(subset.GetPrim(), UsdShade.Material(stage.GetPrimAtPath(path)), complete)
+    if complete:
+        UsdShade.MaterialBindingAPI(mesh.GetPrim()).SetMaterialBindSubsetsFamilyType(UsdGeom.Tokens.nonOverlapping)

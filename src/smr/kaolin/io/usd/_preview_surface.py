@@ -39,7 +39,9 @@ _COLORS = ("diffuse", "specular", "normals")
 _CHANNELS = {"r": 0, "g": 1, "b": 2, "a": 3}
 
 
-def read_surface(shader: UsdShade.Shader, time: float | None, folder: str | os.PathLike[str] | None) -> PBRMaterial:
+def read_surface(
+    shader: UsdShade.Shader, time: int | float | None, folder: str | os.PathLike[str] | None
+) -> PBRMaterial:
     """The material that a shader describes. `folder`: see `io.usd.import_material`."""
     values: dict[str, Any] = {}
     for name, _, texture, value in _INPUTS:
@@ -59,7 +61,7 @@ def _numbers(value: Any) -> torch.Tensor:
     return torch.tensor([float(x) for x in value] if hasattr(value, "__len__") else [float(value)])
 
 
-def _followed(found: UsdShade.Input, time: float | None) -> tuple[Any, UsdShade.Shader | None, str]:
+def _followed(found: UsdShade.Input, time: int | float | None) -> tuple[Any, UsdShade.Shader | None, str]:
     """The constant of an input, and the shader with the output that feeds it; interfaces are followed."""
     for _ in range(16):
         if not found:
@@ -75,7 +77,7 @@ def _followed(found: UsdShade.Input, time: float | None) -> tuple[Any, UsdShade.
     return None, None, ""
 
 
-def _colorspace(shader: UsdShade.Shader, time: float | None) -> str:
+def _colorspace(shader: UsdShade.Shader, time: int | float | None) -> str:
     for name in ("sourceColorSpace", "colorspace"):
         found = shader.GetInput(name)
         value = str(value_at(found.GetAttr(), time)) if found else ""
@@ -85,7 +87,7 @@ def _colorspace(shader: UsdShade.Shader, time: float | None) -> str:
 
 
 def _texture(
-    shader: UsdShade.Shader, output: str, time: float | None, folder: str | os.PathLike[str] | None, name: str
+    shader: UsdShade.Shader, output: str, time: int | float | None, folder: str | os.PathLike[str] | None, name: str
 ) -> torch.Tensor | None:
     """The pixels that an output of a UsdUVTexture gives; None with a warning where they cannot be had."""
     asset = _followed(shader.GetInput("file"), time)[0]
@@ -107,7 +109,7 @@ def _texture(
     return _scaled(shader, image, time, name == "normals").contiguous()
 
 
-def _scaled(shader: UsdShade.Shader, image: torch.Tensor, time: float | None, normals: bool) -> torch.Tensor:
+def _scaled(shader: UsdShade.Shader, image: torch.Tensor, time: int | float | None, normals: bool) -> torch.Tensor:
     """The shader's `scale` and `bias`; normals without either are taken to -1..1."""
     scale = _followed(shader.GetInput("scale"), time)[0]
     bias = _followed(shader.GetInput("bias"), time)[0]
@@ -147,7 +149,7 @@ def write_surface(
     stage: Usd.Stage,
     path: Sdf.Path,
     write_texture: Callable[[torch.Tensor, str], str],
-    time: float | None,
+    time: int | float | None,
     complete: bool,
 ) -> UsdShade.Material:
     """Write a material. `complete`: see `io.usd.export_material`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -67,8 +68,9 @@ def new_stage(path: str | os.PathLike[str], up_axis: str) -> Usd.Stage:
     return stage
 
 
-def stage_for_export(path: str | os.PathLike[str], up_axis: str, overwrite: bool) -> Usd.Stage:
-    """An empty stage for a file.
+@contextmanager
+def exporting(path: str | os.PathLike[str], up_axis: str, overwrite: bool) -> Iterator[Usd.Stage]:
+    """An empty stage for a file, saved at the end of the block; a new file goes where the block fails.
 
     Raises:
         FileExistsError: The file is there, and `overwrite` is False.
@@ -76,7 +78,15 @@ def stage_for_export(path: str | os.PathLike[str], up_axis: str, overwrite: bool
         SmrError: As `new_stage`.
     """
     check_free(path, overwrite)
-    return new_stage(path, up_axis)
+    fresh = not os.path.exists(path)
+    stage = new_stage(path, up_axis)
+    try:
+        yield stage
+    except BaseException:
+        if fresh:
+            Path(path).unlink(missing_ok=True)
+        raise
+    stage.Save()
 
 
 def check_free(path: str | os.PathLike[str], overwrite: bool) -> None:
@@ -115,12 +125,12 @@ def scene_path_of(path: Any) -> Sdf.Path:
     return Sdf.Path(text)
 
 
-def time_code(time: float | None) -> Usd.TimeCode:
+def time_code(time: int | float | None) -> Usd.TimeCode:
     """The time to write at; None is the value without time."""
     return Usd.TimeCode.Default() if time is None else Usd.TimeCode(time)
 
 
-def value_at(attribute: Usd.Attribute, time: float | None) -> Any:
+def value_at(attribute: Usd.Attribute, time: int | float | None) -> Any:
     """An attribute's value at a time; None where it has none. Without a time its first, where it changes over time."""
     if not attribute:
         return None

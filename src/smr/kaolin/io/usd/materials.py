@@ -29,7 +29,7 @@ WriteTexture = Callable[[torch.Tensor, str], str]
 
 
 def read_usd_preview_surface(
-    shader: UsdShade.Shader, time: float | None = None, texture_path: str | os.PathLike[str] | None = None
+    shader: UsdShade.Shader, time: int | float | None = None, texture_path: str | os.PathLike[str] | None = None
 ) -> PBRMaterial:
     """The material that a UsdPreviewSurface shader describes; see `import_material`."""
     return read_surface(shader, time, texture_path)
@@ -40,7 +40,7 @@ def write_usd_preview_surface(
     stage: Usd.Stage,
     scene_path: Any,
     write_texture_by_basename_fn: WriteTexture,
-    time: float | None = None,
+    time: int | float | None = None,
     complete: bool = False,
 ) -> UsdShade.Material:
     """Write a material with a UsdPreviewSurface shader.
@@ -74,7 +74,10 @@ class UsdMaterialIoManager:
 
     @classmethod
     def read_material(
-        cls, shader: UsdShade.Shader, time: float | None = None, texture_path: str | os.PathLike[str] | None = None
+        cls,
+        shader: UsdShade.Shader,
+        time: int | float | None = None,
+        texture_path: str | os.PathLike[str] | None = None,
     ) -> Material:
         """Read a material by its surface shader.
 
@@ -94,7 +97,7 @@ class UsdMaterialIoManager:
         stage: Usd.Stage,
         scene_path: Any,
         write_texture_by_basename_fn: WriteTexture,
-        time: float | None = None,
+        time: int | float | None = None,
         shader_name: str | None = None,
         **options: Any,
     ) -> UsdShade.Material:
@@ -113,7 +116,7 @@ def import_material(
     file_path_or_stage: StageOrPath,
     scene_path: Any,
     texture_path: str | os.PathLike[str] | None = None,
-    time: float | None = None,
+    time: int | float | None = None,
 ) -> Material:
     """Read a material.
 
@@ -140,7 +143,7 @@ def import_material(
 
 
 def material_of(
-    material: UsdShade.Material, time: float | None, texture_path: str | os.PathLike[str] | None = None
+    material: UsdShade.Material, time: int | float | None, texture_path: str | os.PathLike[str] | None = None
 ) -> Material:
     """Read a material; see `import_material`."""
     result = UsdMaterialIoManager.read_material(_surface_shader(material), time, texture_path)
@@ -165,7 +168,7 @@ def export_material(
     bound_prims: Sequence[Usd.Prim] | None = None,
     texture_file_prefix: str | None = None,
     shader_name: str | None = None,
-    time: float | None = None,
+    time: int | float | None = None,
     overwrite_textures: bool = False,
     *,
     complete: bool = False,

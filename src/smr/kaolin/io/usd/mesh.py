@@ -19,12 +19,12 @@ from ._mesh_write import add_mesh, write_mesh
 from ._stage import (
     StageOrPath,
     check_free,
+    exporting,
     new_stage,
     open_stage,
     paths_below,
     per_item,
     scene_path_of,
-    stage_for_export,
     transform_per_item,
 )
 
@@ -62,7 +62,7 @@ def import_mesh(
     with_materials: bool = False,
     with_normals: bool = False,
     heterogeneous_mesh_handler: Callable[..., Any] | None = None,
-    time: float | None = None,
+    time: int | float | None = None,
     triangulate: bool = False,
 ) -> SurfaceMesh | None:
     """All meshes as one, in the scene's coordinates.
@@ -115,7 +115,7 @@ def import_meshes(
     with_materials: bool = False,
     with_normals: bool = False,
     heterogeneous_mesh_handler: Callable[..., Any] | None = None,
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
     triangulate: bool = False,
     return_list: bool = True,
 ) -> Any:
@@ -164,7 +164,7 @@ def export_mesh(
     materials: Sequence[Any] | None = None,
     local_to_world: torch.Tensor | None = None,
     up_axis: str = "Y",
-    time: float | None = None,
+    time: int | float | None = None,
     overwrite_textures: bool = False,
     overwrite: bool = False,
     *,
@@ -253,7 +253,7 @@ def export_meshes(
     materials: Sequence[Sequence[Any]] | None = None,
     local_to_world: Any = None,
     up_axis: str = "Y",
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
     overwrite_textures: bool = False,
     overwrite: bool = False,
     *,
@@ -303,12 +303,11 @@ def export_meshes(
         for i, path in enumerate(paths):
             one = {name: values[i] for name, values in items.items()}
             write_mesh(stage, path, **one, overwrite_textures=overwrite_textures, complete=complete)
-        stage.Save()
 
     if Path(file_path).suffix.lower() == ".usdz":
         return _export_package(Path(file_path), up_axis, overwrite, write)
-    stage = stage_for_export(file_path, up_axis, overwrite)
-    write(stage, complete)
+    with exporting(file_path, up_axis, overwrite) as stage:
+        write(stage, complete)
     return stage
 
 
@@ -319,6 +318,7 @@ def _export_package(path: Path, up_axis: str, overwrite: bool, write: Callable[[
         stage = new_stage(Path(folder) / "model.usdc", up_axis)
         UsdGeom.SetStageMetersPerUnit(stage, 1.0)
         write(stage, True)
+        stage.Save()
         del stage
         images = sorted(file for file in Path(folder).rglob("*") if file.is_file() and file.name != "model.usdc")
         files = [(file.relative_to(folder).as_posix(), file.read_bytes()) for file in images]

@@ -13,6 +13,7 @@ from pxr import Sdf, Usd, UsdGeom
 
 from ._stage import (
     StageOrPath,
+    exporting,
     integers_of,
     open_stage,
     paths_below,
@@ -20,7 +21,6 @@ from ._stage import (
     points_of,
     prim_at,
     scene_path_of,
-    stage_for_export,
     tensor_of,
     time_code,
     transform_per_item,
@@ -51,7 +51,7 @@ def _is_pointcloud(prim: Usd.Prim) -> bool:
 
 
 def get_pointcloud_bracketing_time_samples(
-    stage: StageOrPath, scene_path: Any, target_time: float
+    stage: StageOrPath, scene_path: Any, target_time: int | float
 ) -> tuple[float, ...]:
     """The times before and after another at which a point cloud's points are given.
 
@@ -69,7 +69,7 @@ def _points_attribute(prim: Usd.Prim) -> Usd.Attribute:
 
 
 def import_pointcloud(
-    file_path_or_stage: StageOrPath, scene_path: Any = None, time: float | None = None
+    file_path_or_stage: StageOrPath, scene_path: Any = None, time: int | float | None = None
 ) -> pointcloud_return_type:
     """All point clouds as one, in the scene's coordinates.
 
@@ -112,7 +112,7 @@ def _placed(cloud: pointcloud_return_type) -> pointcloud_return_type:
 def import_pointclouds(
     file_path_or_stage: StageOrPath,
     scene_paths: Sequence[Any] | None = None,
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
     return_list: bool = True,
 ) -> Any:
     """Point clouds one by one, each in its own coordinates, with its place in the scene as `transform`.
@@ -138,7 +138,7 @@ def import_pointclouds(
     return list(clouds.values()) if return_list else clouds
 
 
-def _read(prim: Usd.Prim, time: float | None) -> pointcloud_return_type:
+def _read(prim: Usd.Prim, time: int | float | None) -> pointcloud_return_type:
     found = tensor_of(value_at(_points_attribute(prim), time), 3, torch.float32)
     points = torch.zeros(0, 3) if found is None else found
     colors, normals = None, None
@@ -166,7 +166,7 @@ def add_pointcloud(
     points: torch.Tensor | None = None,
     colors: torch.Tensor | None = None,
     local_to_world: torch.Tensor | None = None,
-    time: float | None = None,
+    time: int | float | None = None,
     overwrite: bool = False,
     points_type: str = "point_instancer",
 ) -> Usd.Prim:
@@ -207,7 +207,7 @@ def _write_points(
     path: Sdf.Path,
     points: torch.Tensor | None,
     colors: torch.Tensor | None,
-    time: float | None,
+    time: int | float | None,
     instancer: bool,
 ) -> Usd.Prim:
     code = time_code(time)
@@ -253,7 +253,7 @@ def export_pointcloud(
     colors: torch.Tensor | None = None,
     local_to_world: torch.Tensor | None = None,
     up_axis: str = "Y",
-    time: float | None = None,
+    time: int | float | None = None,
     points_type: str = "point_instancer",
     overwrite: bool = False,
     pointcloud: torch.Tensor | None = None,
@@ -276,9 +276,8 @@ def export_pointcloud(
     if color is not None:
         _warn("color= is the old name of colors=")
         colors = color
-    stage = stage_for_export(file_path, up_axis, overwrite)
-    add_pointcloud(stage, scene_path, points, colors, local_to_world, time, False, points_type)
-    stage.Save()
+    with exporting(file_path, up_axis, overwrite) as stage:
+        add_pointcloud(stage, scene_path, points, colors, local_to_world, time, False, points_type)
     return stage
 
 
@@ -289,7 +288,7 @@ def export_pointclouds(
     colors: Sequence[torch.Tensor] | None = None,
     local_to_world: Any = None,
     up_axis: str = "Y",
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
     points_type: str = "point_instancer",
     overwrite: bool = False,
     pointclouds: Sequence[torch.Tensor] | None = None,
@@ -315,8 +314,7 @@ def export_pointclouds(
         transform_per_item(local_to_world, count),
         per_item(times, count, "times"),
     ]
-    stage = stage_for_export(file_path, up_axis, overwrite)
-    for path, cloud, color, place, time in zip(*columns, strict=True):
-        add_pointcloud(stage, path, cloud, color, place, time, False, points_type)
-    stage.Save()
+    with exporting(file_path, up_axis, overwrite) as stage:
+        for path, cloud, color, place, time in zip(*columns, strict=True):
+            add_pointcloud(stage, path, cloud, color, place, time, False, points_type)
     return stage

@@ -12,7 +12,7 @@ from ._stage import StageOrPath, open_stage, prim_at, time_code
 
 
 def set_local_to_world_transform(
-    file_path_or_stage: StageOrPath, prim_or_path: Any, local_to_world: torch.Tensor, time: float | None = None
+    file_path_or_stage: StageOrPath, prim_or_path: Any, local_to_world: torch.Tensor, time: int | float | None = None
 ) -> None:
     """Move a prim; its own transform becomes what takes it there below its parents.
 
@@ -32,7 +32,7 @@ def set_local_to_world_transform(
         stage.Save()
 
 
-def place_prim(prim: Usd.Prim, local_to_world: torch.Tensor, time: float | None) -> None:
+def place_prim(prim: Usd.Prim, local_to_world: torch.Tensor, time: int | float | None) -> None:
     """Move a prim; see `set_local_to_world_transform`."""
     if tuple(local_to_world.shape) != (4, 4):
         raise ValueError(f"local_to_world must be (4, 4), not {tuple(local_to_world.shape)}")
@@ -48,7 +48,7 @@ def place_prim(prim: Usd.Prim, local_to_world: torch.Tensor, time: float | None)
 
 
 def get_local_to_world_transform(
-    file_path_or_stage: StageOrPath, prim_or_path: Any, time: float | None = None
+    file_path_or_stage: StageOrPath, prim_or_path: Any, time: int | float | None = None
 ) -> torch.Tensor | None:
     """Where a prim is: (4, 4) float64, the translation in the last column; None where that is the identity.
 
@@ -64,7 +64,7 @@ def get_local_to_world_transform(
     return place_of(prim_at(stage, prim_or_path), time)
 
 
-def place_of(prim: Usd.Prim, time: float | None) -> torch.Tensor | None:
+def place_of(prim: Usd.Prim, time: int | float | None) -> torch.Tensor | None:
     """Where a prim is; see `get_local_to_world_transform`."""
     code = Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time)
     matrix = np.array(UsdGeom.XformCache(code).GetLocalToWorldTransform(prim), np.float64).T

@@ -11,13 +11,13 @@ from pxr import Gf, Sdf, Usd, UsdGeom
 
 from ._stage import (
     StageOrPath,
+    exporting,
     integers_of,
     open_stage,
     per_item,
     points_of,
     prim_at,
     scene_path_of,
-    stage_for_export,
     tensor_of,
     time_code,
     value_at,
@@ -34,7 +34,7 @@ def is_voxelgrid(prim: Usd.Prim) -> bool:
     return bool(primvar) and primvar.Get() == _KIND
 
 
-def import_voxelgrid(file_path_or_stage: StageOrPath, scene_path: Any, time: float | None = None) -> torch.Tensor:
+def import_voxelgrid(file_path_or_stage: StageOrPath, scene_path: Any, time: int | float | None = None) -> torch.Tensor:
     """A voxel grid as a bool tensor (N, N, N).
 
     Args:
@@ -66,7 +66,7 @@ def import_voxelgrid(file_path_or_stage: StageOrPath, scene_path: Any, time: flo
 def import_voxelgrids(
     file_path_or_stage: StageOrPath,
     scene_paths: Sequence[Any] | None = None,
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
 ) -> list[torch.Tensor]:
     """Voxel grids one by one; None: all there are. See `import_voxelgrid`."""
     stage = open_stage(file_path_or_stage)
@@ -77,7 +77,9 @@ def import_voxelgrids(
     return [import_voxelgrid(stage, path, time) for path, time in zip(paths, when, strict=True)]
 
 
-def add_voxelgrid(stage: Usd.Stage, voxelgrid: torch.Tensor, scene_path: Any, time: float | None = None) -> Usd.Prim:
+def add_voxelgrid(
+    stage: Usd.Stage, voxelgrid: torch.Tensor, scene_path: Any, time: int | float | None = None
+) -> Usd.Prim:
     """Add a voxel grid to a stage, or a time to one that is there.
 
     Args:
@@ -114,7 +116,7 @@ def export_voxelgrid(
     file_path: str | os.PathLike[str],
     voxelgrid: torch.Tensor,
     scene_path: Any = "/World/VoxelGrids/voxelgrid_0",
-    time: float | None = None,
+    time: int | float | None = None,
     overwrite: bool = False,
 ) -> Usd.Stage:
     """Write a voxel grid to a file of its own; see `add_voxelgrid`.
@@ -130,7 +132,7 @@ def export_voxelgrids(
     file_path: str | os.PathLike[str],
     voxelgrids: Sequence[torch.Tensor],
     scene_paths: Sequence[Any] | None = None,
-    times: Sequence[float | None] | None = None,
+    times: Sequence[int | float | None] | None = None,
     overwrite: bool = False,
 ) -> Usd.Stage:
     """Write voxel grids to a file of their own; see `add_voxelgrid`.
@@ -141,10 +143,8 @@ def export_voxelgrids(
     """
     count = len(voxelgrids)
     paths = [f"/World/VoxelGrids/voxelgrid_{i}" for i in range(count)] if scene_paths is None else scene_paths
-    stage = stage_for_export(file_path, "Y", overwrite)
-    for grid, path, time in zip(
-        voxelgrids, per_item(paths, count, "scene_paths"), per_item(times, count, "times"), strict=True
-    ):
-        add_voxelgrid(stage, grid, path, time)
-    stage.Save()
+    times = per_item(times, count, "times")
+    with exporting(file_path, "Y", overwrite) as stage:
+        for grid, path, time in zip(voxelgrids, per_item(paths, count, "scene_paths"), times, strict=True):
+            add_voxelgrid(stage, grid, path, time)
     return stage
