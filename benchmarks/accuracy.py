@@ -35,13 +35,14 @@ from smr.agreement import measure_agreement
 from smr.arrays import resolve_device
 from smr.captures import Decoder, read_capture
 from smr.cleaning import clean
-from smr.config import CleanConfig, FusionConfig
+from smr.config import CleanConfig, FusionConfig, TrimConfig
 from smr.demo import make_capture
 from smr.formats import write_mesh
 from smr.metrics import Evaluation, colored_error_mesh, evaluate
 from smr.records import Camera, Capture, DepthMap, Frame, Mesh
 from smr.render.rasterize import rasterize
 from smr.transforms import look_at, rigid_inverse, transform_points
+from smr.trimming import trim
 from smr.tsdf import extract_mesh, fuse
 
 DATA = Path(os.environ.get("SMR_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -182,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--voxel", type=float, help="metres; 0.002 for objects, 0.01 for rooms, 0.0005 for the bunny")
-    parser.add_argument("--job", action="store_true", help="also clean and simplify to 80 000 vertices")
+    parser.add_argument("--job", action="store_true", help="also trim, clean and simplify to 80 000 vertices")
     parser.add_argument("--peer", help="Python of an environment with open3d-cpu")
     parser.add_argument("--samples", type=int, default=300_000)
     parser.add_argument("--device", default="cpu")
@@ -211,7 +212,11 @@ def main() -> None:
             report("smr", mesh, time.process_time() - began)
             if args.job:
                 began = time.process_time()
-                report("smr_cleaned", clean(mesh, CleanConfig())[0], time.process_time() - began)
+                shown, dropped = trim(mesh, subject.capture, TrimConfig(), voxel_size=subject.voxel, device=device)
+                report("smr_trimmed", shown, time.process_time() - began)
+                print(json.dumps({"set": name, "unseen_faces": dropped.unseen_faces, "faces": len(mesh.faces)}))
+                began = time.process_time()
+                report("smr_cleaned", clean(shown, CleanConfig())[0], time.process_time() - began)
             for system, shift in (("open3d", 0.0), ("open3d_corrected", 0.5)) if args.peer else ():
                 report(system, *fuse_with_peer(subject, args.peer, shift, Path(temporary)))
 

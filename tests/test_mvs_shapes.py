@@ -13,11 +13,12 @@ import trimesh
 
 from smr.errors import SmrError
 from smr.formats import read_mesh, write_mesh
-from smr.mvs import Silhouette, support, visual_hull
+from smr.mvs import Silhouette, visual_hull
 from smr.mvs.photos import View
 from smr.mvs.silhouettes import before_dark, fill_in
 from smr.records import Camera, Capture, DepthMap, Frame, Mesh, Photo
 from smr.render.rasterize import rasterize
+from smr.support import support
 from smr.transforms import look_at, rigid_inverse, transform_points
 
 CAMERA = Camera(120, 90, 150.0, 150.0, 60.0, 45.0)

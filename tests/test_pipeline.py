@@ -64,7 +64,7 @@ def test_the_model_is_textured_and_every_file_holds_it(result):
 def test_the_report_has_what_was_done(result):
     report = json.loads((result.files[0].parent / "model.smr" / "run.json").read_text())
     assert report["version"] == 1
-    assert [stage["stage"] for stage in report["stages"]] == ["survey", "surface", "clean", "texture"]
+    assert [stage["stage"] for stage in report["stages"]] == ["survey", "surface", "trim", "clean", "texture"]
     assert report["plan"]["voxel_size"] == 0.006
     assert report["agreement"]["explained"] > 0.9
     assert report["clean"]["vertices"] <= 6000
@@ -76,7 +76,7 @@ def test_the_same_command_gives_the_same_bytes_and_a_changed_option_reruns_what_
 
     changed = replace(SMALL, texture=TextureConfig(texture_size=512))
     third = reconstruct(scene.folder, tmp_path / "model.usdz", changed, device="cpu")
-    assert [stage["reused"] for stage in third.report["stages"]] == [True, True, True, False]
+    assert [stage["reused"] for stage in third.report["stages"]] == [True, True, True, True, False]
     assert third.model.materials[0].texture.shape[:2] == (512, 512)
 
 

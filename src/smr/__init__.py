@@ -13,7 +13,7 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from .captures import read_capture, survey
     from .cleaning import clean
-    from .config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig, TextureConfig
+    from .config import CaptureConfig, CleanConfig, FusionConfig, PipelineConfig, TextureConfig, TrimConfig
     from .demo import make_capture
     from .errors import SmrError
     from .formats import read_mesh, write_mesh
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from .pipeline import Result, reconstruct
     from .records import Camera, Capture, DepthMap, Frame, Material, Mesh, Photo, TexturedMesh
     from .texturing import bake, bake_onto, texture
+    from .trimming import trim
     from .tsdf import extract_mesh, fuse
 
 _HOMES = {
     "captures": ("read_capture", "survey"),
     "cleaning": ("clean",),
-    "config": ("CaptureConfig", "CleanConfig", "FusionConfig", "PipelineConfig", "TextureConfig"),
+    "config": ("CaptureConfig", "CleanConfig", "FusionConfig", "PipelineConfig", "TextureConfig", "TrimConfig"),
     "demo": ("make_capture",),
     "errors": ("SmrError",),
     "formats": ("read_mesh", "write_mesh"),
@@ -40,15 +41,16 @@ _HOMES = {
     "pipeline": ("Result", "reconstruct"),
     "records": ("Camera", "Capture", "DepthMap", "Frame", "Material", "Mesh", "Photo", "TexturedMesh"),
     "texturing": ("bake", "bake_onto", "texture"),
+    "trimming": ("trim",),
     "tsdf": ("extract_mesh", "fuse"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Camera", "Capture", "CaptureConfig", "CleanConfig", "DepthMap", "Frame", "FusionConfig", "Material", "Mesh",
-    "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "bake", "bake_onto", "clean",
-    "convert", "evaluate", "extract_mesh", "fuse", "inspect", "make_capture", "read_capture", "read_mesh",
-    "reconstruct", "survey", "texture", "unwrap", "write_mesh",
+    "Photo", "PipelineConfig", "Result", "SmrError", "TextureConfig", "TexturedMesh", "TrimConfig", "bake",
+    "bake_onto", "clean", "convert", "evaluate", "extract_mesh", "fuse", "inspect", "make_capture", "read_capture",
+    "read_mesh", "reconstruct", "survey", "texture", "trim", "unwrap", "write_mesh",
 ]  # fmt: skip
 
 

@@ -91,6 +91,17 @@ class FusionConfig:
 
 
 @dataclass(frozen=True)
+class TrimConfig:
+    """What is dropped of the raw surface, as too few views show it."""
+
+    min_views: int | None = None
+    """Depth maps that must show a place; 1 when left out, and 2 where depth is found from photos. 0 keeps all."""
+    min_share: float = 0.5
+    """Where depth is found from photos: drop pieces apart that fewer photos show, on average, than this share of those
+    that show the largest piece; 0 keeps all."""
+
+
+@dataclass(frozen=True)
 class CleanConfig:
     """From a raw surface to a clean mesh."""
 
@@ -128,6 +139,7 @@ class PipelineConfig:
     sfm: SfmConfig = field(default_factory=SfmConfig)
     mvs: MvsConfig = field(default_factory=MvsConfig)
     fusion: FusionConfig = field(default_factory=FusionConfig)
+    trim: TrimConfig = field(default_factory=TrimConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)
     texture: TextureConfig = field(default_factory=TextureConfig)
     seed: int = 0

@@ -10,10 +10,10 @@ import numpy as np
 from . import mvs, sfm
 from .captures.wide import split_wide
 from .config import PipelineConfig
-from .mvs.support import support
 from .progress import Track
 from .records import Capture, Mesh, Photo
 from .run_folder import RunFolder, capture_fingerprint, fingerprint
+from .support import support
 from .transforms import rigid_inverse, transform_points
 
 

@@ -21,6 +21,7 @@ from .progress import Track, untracked
 from .records import Capture, Material, Mesh, TexturedMesh
 from .run_folder import RunFolder, capture_fingerprint, fingerprint
 from .texturing import TextureReport, bake
+from .trimming import TrimReport, trim
 
 log = logging.getLogger(__name__)
 TEXTURE_RECORDS = (TexturedMesh, Mesh, Material, TextureReport)
@@ -76,9 +77,14 @@ def reconstruct(
         key = fingerprint(key, choice.fusion)
         raw = run.stage("surface", key, lambda: _surface(capture, choice, device, track), (Mesh,))
 
+        key = fingerprint(key, config.trim)
+        shown, trimmed = run.stage(
+            "trim", key, lambda: _trim(raw, capture, config, choice, device, track), (Mesh, TrimReport)
+        )
+
         key = fingerprint(key, config.clean)
         mesh, cleaned = run.stage(
-            "clean", key, lambda: clean(raw, config.clean, device=device, track=track), (Mesh, CleanReport)
+            "clean", key, lambda: clean(shown, config.clean, device=device, track=track), (Mesh, CleanReport)
         )
 
         if poses is not None:
@@ -105,6 +111,7 @@ def reconstruct(
                 "support": from_photos.support_summary(mesh),
                 "survey": seen.as_dict(),
                 "plan": choice.as_dict(),
+                "trim": asdict(trimmed),
                 "clean": asdict(cleaned),
                 "texture": asdict(painted) if painted else None,
                 "agreement": asdict(agreement) if agreement else None,
@@ -117,6 +124,12 @@ def reconstruct(
 def _surface(capture: Capture, choice: Plan, device: str, track: Track) -> Mesh:
     volume = tsdf.fuse(capture, choice.fusion, device=device, track=track)
     return tsdf.extract_mesh(volume, choice.fusion, track=track)
+
+
+def _trim(
+    raw: Mesh, capture: Capture, config: PipelineConfig, choice: Plan, device: str, track: Track
+) -> tuple[Mesh, TrimReport]:
+    return trim(raw, capture, config.trim, voxel_size=choice.voxel_size, device=device, track=track)
 
 
 def _texture(

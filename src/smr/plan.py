@@ -15,6 +15,7 @@ from .cleaning import check_settings as check_cleaning
 from .config import FusionConfig, PipelineConfig
 from .errors import SmrError
 from .records import Capture, Finding
+from .trimming import check_settings as check_trimming
 from .tsdf import check_settings as check_fusion
 from .tsdf.volume import BLOCK, BLOCK_VOXELS, free_bytes, volume_bytes
 
@@ -81,6 +82,7 @@ def plan(survey: Survey, capture: Capture, config: PipelineConfig) -> Plan:
     if given is not None and not (math.isfinite(given) and given > 0):
         raise SmrError(f"--voxel-size is {given:g}.", f"Give metres, for example {wanted:g}.")
     check_fusion(config.fusion)
+    check_trimming(config.trim)
     check_cleaning(config.clean)  # now, not after the fusion
     voxel_size = wanted if given is None else given
     truncation = config.fusion.truncation

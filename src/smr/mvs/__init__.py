@@ -3,6 +3,5 @@
 from .depths import estimate_depths
 from .hull import Silhouette, visual_hull
 from .neighbours import SparsePoints
-from .support import support
 
-__all__ = ["Silhouette", "SparsePoints", "estimate_depths", "support", "visual_hull"]
+__all__ = ["Silhouette", "SparsePoints", "estimate_depths", "visual_hull"]
