@@ -495,7 +495,7 @@ ONE = torch.ones(2, dtype=F64)
     [
         (lambda: cam.Pinhole(0, 4, ONE, ONE), ValueError, "at least one pixel, not 0 x 4"),
         (lambda: cam.Pinhole(4, 4, [1.0, 1], ONE), TypeError, "focal must be a torch tensor, not list"),
-        (lambda: cam.Pinhole(4, 4, ONE, torch.ones(2)), TypeError, "center is torch.float32; all"),
+        (lambda: cam.Pinhole(4, 4, ONE, torch.ones(2)), TypeError, "center is torch.float32 and focal torch.float64"),
         (lambda: cam.Pinhole(4, 4, tensor([1.0]), ONE), ValueError, r"focal must have the shape \(..., 2\)"),
         (lambda: cam.Pinhole(4, 4, tensor([1.0, -2]), ONE), ValueError, r"focal\[1\] is -2; it must"),
         (lambda: cam.Pinhole(4, 4, tensor([1.0, math.nan]), ONE), ValueError, r"focal\[1\] is nan"),

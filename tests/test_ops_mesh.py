@@ -334,7 +334,7 @@ def test_offsets_have_an_inverse_unless_flat() -> None:
     product = tets.tetrahedron_offsets(corners) @ ops.inverse_offsets(corners)
     torch.testing.assert_close(product, torch.eye(3, dtype=torch.float64).expand(2, 5, 3, 3))
     corners[1, 3, :, 2] = 0
-    with pytest.raises(ValueError, match=r"tetrahedron \[1, 3\] has no volume"):
+    with pytest.raises(ValueError, match=r"tetrahedron corners\[1, 3\] has no volume"):
         ops.inverse_offsets(corners)
 
 
@@ -427,9 +427,9 @@ def test_wrong_settings_are_named() -> None:
         ops.packed_face_areas(vertices, torch.tensor([0, 2, 6]), faces, torch.tensor([1, 7]))
     with pytest.raises(ValueError, match="one tensor of vertices and one of faces a mesh"):
         ops.pack_meshes([], [])
-    with pytest.raises(ValueError, match="features must have 4 rows"):
+    with pytest.raises(ValueError, match="features must have the shape"):
         ops.subdivide_tetrahedra(UNIT, torch.tensor([[0, 1, 2, 3]]), torch.zeros(3, 1))
     with pytest.raises(ValueError, match=r"face_features must have the shape"):
         ops.average_at_vertices(faces, torch.zeros(2, 3, 1), 6)
-    with pytest.raises(ValueError, match=r"\(\.\.\., F, S, C\)"):
+    with pytest.raises(ValueError, match=r"face_features must have the shape \(\.\.\., \*, \*, \*\)"):
         ops.unindex_vertices_by_faces(torch.zeros(3, 3))

@@ -471,7 +471,7 @@ def test_wrong_calls_are_refused():
         (ValueError, "faces are a batch of 3, and the vertices of 2", {"faces": faces.expand(3, -1, -1)}),
         (ValueError, "camera is a batch of 3, and the others of 2", {"k": k.expand(3, -1, -1)}),
         (TypeError, "camera is torch.float32 and vertices torch.float64", {"k": k.float()}),
-        (ValueError, "all tensors must be on one device", {"vertices": vertices.to("meta")}),
+        (ValueError, "is on meta, where tensors have no values", {"vertices": vertices.to("meta")}),
         (ValueError, "layers must be at least 1, not 0", {"layers": 0}),
         (ValueError, "near must be positive for a perspective view, not 0", {"near": 0.0}),
         (ValueError, "image_size is needed", {"image_size": None}),

@@ -216,7 +216,7 @@ def test_wrong_calls_are_named() -> None:
         rasterize(4, 4, z.half(), corners.half(), features.half())
     with pytest.raises(TypeError, match="valid_faces must be bool, not int64"):
         find_faces(4, 4, z, corners, valid_faces=torch.ones(2, 10, dtype=torch.int64))
-    with pytest.raises(ValueError, match="2 images of 100000 x 100000 are out of range"):
+    with pytest.raises(ValueError, match="2 images of width 100000 and height 100000 are out of range"):
         find_faces(100_000, 100_000, z, corners)
     one = torch.zeros(1)
     with pytest.raises(ValueError, match="2 x 200000000 faces are too many for one call"):
@@ -226,7 +226,7 @@ def test_wrong_calls_are_named() -> None:
         find_faces_behind(points, ranges, z, corners, knum=0)
     with pytest.raises(ValueError, match=r"render_ranges must have the shape \(2, 5, 2\)"):
         find_faces_behind(points, ranges[:, :4], z, corners)
-    with pytest.raises(ValueError, match="10 points with 300000000 faces each are too many"):
+    with pytest.raises(ValueError, match="10 points with knum = 300000000 faces each are too many"):
         find_faces_behind(points, ranges, z, corners, knum=300_000_000)
 
 

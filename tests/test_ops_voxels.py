@@ -245,7 +245,7 @@ def test_meshes_that_cannot_be_voxelised_are_named() -> None:
     broken[0, 1] = float("inf")
     with pytest.raises(ValueError, match=r"vertices\[0, 1\] is inf"):
         voxels.voxelize_surface(broken, faces, (6, 6, 6))
-    with pytest.raises(ValueError, match="shape must be three numbers of voxels"):
+    with pytest.raises(ValueError, match=r"shape\[2\] is -1"):
         voxels.voxelize_surface(vertices, faces, (6, 6, -1))
     with pytest.raises(ValueError, match="voxels are 2³¹ or more"):
         voxels.voxelize_surface(vertices, faces, (2000, 2000, 2000))
@@ -265,7 +265,7 @@ def test_points_mark_their_voxels_and_those_beside_are_said(caplog: pytest.LogCa
     assert "1 of 4 points lie beside the grid" in caplog.text
     with pytest.raises(ValueError, match=r"points\[0, 1, 0\] is nan"):
         voxels.voxelize_points(torch.where(points == 9, torch.nan, points), (3, 3, 3))
-    with pytest.raises(ValueError, match="shape must be three numbers of voxels"):
+    with pytest.raises(ValueError, match=r"shape\[2\] is -3"):
         voxels.voxelize_points(points, (3, 3, -3))
     assert not voxels.voxelize_points(points[:, :0], (2, 2, 2)).any()
 

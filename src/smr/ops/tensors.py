@@ -7,6 +7,7 @@ at fault; `SMR_CHECKS=0` leaves out the checks that read values (indices in rang
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -45,33 +46,63 @@ def checks_values() -> bool:
 
 
 def check_tensor(
-    name: str, tensor: torch.Tensor, shape: Sequence[int | None], dtypes: Iterable[torch.dtype] = FLOATS
+    name: str,
+    tensor: torch.Tensor,
+    shape: Sequence[int | None],
+    dtypes: Iterable[torch.dtype] = FLOATS,
+    *,
+    batched: bool = False,
 ) -> None:
     """Raise where an argument is no tensor of this type and shape.
 
     Args:
         name: The argument's name, for the message.
         tensor: The argument.
-        shape: Expected sizes; None matches any. A leading `...` is expressed by passing the last sizes only and
-            checking the rest at the caller.
+        shape: Expected sizes; None matches any.
         dtypes: Accepted types.
+        batched: The sizes are those of the last axes; any others may stand before them.
 
     Raises:
-        TypeError: It is no tensor, or of another type.
-        ValueError: Another shape.
+        TypeError: It is no tensor, sparse, or of another type.
+        ValueError: Another shape, or no memory behind it (device meta).
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, not {str(tensor.layout).removeprefix('torch.')}")
+    if tensor.is_meta:
+        raise ValueError(f"{name} is on meta, where tensors have no values; use cpu or cuda")
     dtypes = tuple(dtypes)
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise TypeError(f"{name} must be {wanted}, not {str(tensor.dtype).removeprefix('torch.')}")
-    matches = tensor.dim() == len(shape) and all(
-        want is None or want == got for want, got in zip(shape, tensor.shape, strict=True)
-    )
-    if not matches:
-        wanted = ", ".join("*" if size is None else str(size) for size in shape)
+    last = tensor.shape[max(tensor.dim() - len(shape), 0) :] if batched else tensor.shape
+    fits = len(last) == len(shape) and all(want in (None, got) for want, got in zip(shape, last, strict=True))
+    if not fits:
+        wanted = ", ".join([*(["..."] if batched else []), *("*" if size is None else str(size) for size in shape)])
         raise ValueError(f"{name} must have the shape ({wanted}), not {tuple(tensor.shape)}")
+
+
+def check_whole(name: str, value: Any, *, least: int = 0, most: int = 2**31 - 1) -> int:
+    """The value as an int; raise TypeError where it is no whole number, ValueError where it is out of range."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {number}; it must be from {least} to {most}")
+    return number
+
+
+def check_number(name: str, value: Any) -> float:
+    """The value as a float; raise TypeError where it is no number, ValueError where it is NaN."""
+    try:
+        number = float(operator.index(value)) if isinstance(value, int) else float(value.__float__())
+    except (AttributeError, TypeError, ValueError, OverflowError, RuntimeError):
+        raise TypeError(f"{name} must be a number, not {value!r}") from None
+    if number != number:
+        raise ValueError(f"{name} is nan; it must be a number")
+    return number
 
 
 def check_same_device(**tensors: torch.Tensor | None) -> None:

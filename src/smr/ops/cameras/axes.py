@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..tensors import check_tensor
+
 Axes = Literal["opencv", "colmap", "opengl", "blender", "arkit", "kaolin", "pytorch3d", "openni"]
 
 AXES: dict[str, tuple[float, float, float]] = {
@@ -36,7 +38,12 @@ def change_axes(world_from_camera: Float[Tensor, "... 4 4"], source: Axes, targe
         world_from_camera: Camera to world.
         source: Convention of the camera axes that it has.
         target: Convention that it shall have.
+
+    Raises:
+        TypeError: Not float32 or float64.
+        ValueError: Another shape, or axes that are not known.
     """
+    check_tensor("world_from_camera", world_from_camera, (4, 4), batched=True)
     signs = _signs(source, world_from_camera) * _signs(target, world_from_camera)
     turned = world_from_camera * torch.nn.functional.pad(signs, (0, 1), value=1.0)
     if not changes_handedness(source, target):
@@ -51,7 +58,12 @@ def change_point_axes(points: Float[Tensor, "... 3"], source: Axes, target: Axes
     From OpenNI (x right, y up, z forward) to OpenGL (x right, y up, z backward) this negates z: the two differ in
     handedness, which no rotation changes. Faces of a mesh must be turned over where the handedness changes
     (`changes_handedness`).
+
+    Raises:
+        TypeError: Not float32 or float64.
+        ValueError: Another shape, or axes that are not known.
     """
+    check_tensor("points", points, (3,), batched=True)
     return points * (_signs(source, points) * _signs(target, points))
 
 
@@ -66,7 +78,7 @@ def changes_handedness(source: Axes, target: Axes) -> bool:
 
 def _named(name: str) -> tuple[float, float, float]:
     if name not in AXES:
-        raise ValueError(f"axes {name!r} are not known; they are one of {', '.join(AXES)}")
+        raise ValueError(f"source and target: axes {name!r} are not known; they are one of {', '.join(AXES)}")
     return AXES[name]
 
 

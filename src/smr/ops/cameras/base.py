@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ..tensors import FLOATS, checks_values
+from ..tensors import FLOATS, check_same_device, check_tensor, check_whole, checks_values
 
 ROTATION_TOLERANCE = 1e-3
 """How far the rows of a rotation may be from orthonormal."""
@@ -82,21 +82,16 @@ class Camera(ABC):
     """A rotation and a translation, metres; None: the world is the camera frame."""
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.height < 1:
-            raise ValueError(f"a camera needs an image of at least one pixel, not {self.width} x {self.height}")
-        sizes = self._tensors()
+        width, height = check_whole("width", self.width, least=-1), check_whole("height", self.height, least=-1)
+        if width < 1 or height < 1:
+            raise ValueError(f"width and height: a camera needs at least one pixel, not {width} x {height}")
+        sizes = {"focal": self.focal, "center": self.center, **self._tensors()}
         for name, tensor in sizes.items():
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
-            if tensor.dtype not in FLOATS or tensor.dtype != self.focal.dtype:
-                raise TypeError(f"{name} is {tensor.dtype}; all tensors of a camera must be float32 or all float64")
-            if tensor.device != self.focal.device:
-                raise ValueError(f"{name} is on {tensor.device} and focal on {self.focal.device}")
             core = (4, 4) if name == "world_from_camera" else (self._sizes()[name],)
-            if tuple(tensor.shape[tensor.dim() - len(core) :]) != core:
-                raise ValueError(
-                    f"{name} must have the shape (..., {', '.join(map(str, core))}), not {tuple(tensor.shape)}"
-                )
+            check_tensor(name, tensor, core, FLOATS, batched=True)
+            if tensor.dtype != self.focal.dtype:
+                raise TypeError(f"{name} is {tensor.dtype} and focal {self.focal.dtype}; they must be of one type")
+        check_same_device(**sizes)
         try:
             _ = self.batch_shape
         except RuntimeError:
@@ -208,7 +203,11 @@ class Camera(ABC):
         flat, shape = self._flat("pixels", pixels, 2)
         along = depth if depth is not None else distance
         assert along is not None
-        self._check_like("depth" if depth is not None else "distance", along)
+        name = "depth" if depth is not None else "distance"
+        self._check_like(name, along)
+        ends = zip(reversed(along.shape), reversed(shape), strict=False)
+        if along.dim() > len(shape) or any(given not in (1, wanted) for given, wanted in ends):
+            raise ValueError(f"{name} must broadcast to the pixels' shape {tuple(shape)}, not {tuple(along.shape)}")
         along = along.expand(shape).reshape(flat.shape[:-1])
         rays = self._rays(flat)
         if depth is not None:
@@ -285,8 +284,7 @@ class Camera(ABC):
         return self._turn(points) + self.world_from_camera[..., None, :3, 3]
 
     def _check_like(self, name: str, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a torch tensor, not {type(tensor).__name__}")
+        check_tensor(name, tensor, (), FLOATS, batched=True)
         if tensor.dtype != self.dtype:
             raise TypeError(f"{name} is {tensor.dtype} and the camera {self.dtype}")
         if tensor.device != self.device:
@@ -306,6 +304,12 @@ class Camera(ABC):
             )
         whole = tensor.expand(*batch, *rest, size)
         return whole.reshape(*batch, rest.numel(), size), torch.Size([*batch, *rest])
+
+
+def check_camera(camera: Camera, name: str = "camera") -> None:
+    """Raise TypeError where an argument is no camera of this package."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"{name} must be one of smr.ops.cameras, not {type(camera).__name__}")
 
 
 def _rotation_error(pose: Tensor) -> Tensor:

@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..tensors import FLOATS, INDICES, check_finite, check_number, check_same_device, check_tensor, check_whole
 from .axes import change_axes
-from .base import Camera
+from .base import Camera, check_camera
 from .models import Orthographic, Pinhole
 
 
@@ -71,6 +72,7 @@ def to_opengl(camera: Pinhole | Orthographic, near: float, far: float) -> OpenGL
             orthographic).
     """
     _check_straight(camera, "OpenGL")
+    near, far = check_number("near", near), check_number("far", far)
     parallel = isinstance(camera, Orthographic)
     if not near < far or (near <= 0 and not parallel):
         raise ValueError(f"near is {near:g} and far {far:g}; they must be {'near' if parallel else '0 < near'} < far")
@@ -94,8 +96,15 @@ def from_opengl(
     """The camera of OpenGL's matrices; near and far planes have no counterpart.
 
     Raises:
-        ValueError: The projection is neither a perspective nor an orthographic one, or has skew.
+        TypeError: Not tensors of one floating type.
+        ValueError: Other shapes, values that are not finite, or a projection that is neither a
+            perspective nor an orthographic one or has skew.
     """
+    check_tensor("projection", projection, (4, 4), batched=True)
+    check_tensor("view", view, (4, 4), (projection.dtype,), batched=True)
+    check_same_device(projection=projection, view=view)
+    check_finite("projection", projection)
+    width, height = check_whole("width", width, least=1), check_whole("height", height, least=1)
     last = projection[..., 3, :].reshape(-1, 4)
     parallel = bool((last == last.new_tensor([0.0, 0.0, 0.0, 1.0])).all())
     if not parallel and not bool((last == last.new_tensor([0.0, 0.0, -1.0, 0.0])).all()):
@@ -165,7 +174,21 @@ def from_pytorch3d(
         focal_length: In NDC.
         principal_point: In NDC.
         image_size: Height, width; one size for all.
+
+    Raises:
+        TypeError: Not tensors of one floating type.
+        ValueError: Other shapes, no camera, two devices, or sizes that differ from camera to camera.
     """
+    check_tensor("R", R, (None, 3, 3))
+    check_tensor("T", T, (len(R), 3), (R.dtype,))
+    pairs = {"focal_length": focal_length, "principal_point": principal_point}
+    for name, pair in pairs.items():
+        check_tensor(name, pair, (len(R), 2), (R.dtype,))
+    check_tensor("image_size", image_size, (len(R), 2), (*FLOATS, *INDICES))
+    check_same_device(R=R, T=T, **pairs)
+    if len(R) == 0:
+        raise ValueError("R holds no camera; at least one is needed")
+    check_finite("image_size", image_size)
     height, width = (int(value) for value in image_size[0].tolist())
     if bool((image_size != image_size[:1]).any()):
         raise ValueError("image_size differs from camera to camera; a batch here has one size")
@@ -179,6 +202,7 @@ def from_pytorch3d(
 
 
 def _check_straight(camera: Camera, whose: str) -> None:
+    check_camera(camera)
     if not isinstance(camera, (Pinhole, Orthographic)):
         raise ValueError(f"{whose} has no {type(camera).__name__} camera")
     if isinstance(camera, Pinhole) and camera.distortion is not None and bool((camera.distortion != 0).any()):

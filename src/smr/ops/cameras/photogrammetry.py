@@ -10,11 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .base import Camera
+from ..tensors import check_finite, check_same_device, check_tensor, checks_values
+from .base import Camera, check_camera
 from .models import Equirectangular, Fisheye, Pinhole
 
 HALF = 0.5
@@ -85,8 +87,13 @@ def from_opencv(
         fisheye: Whether `cv2.fisheye` made them.
 
     Raises:
-        ValueError: Skew, or coefficients that have no counterpart here (12 and 14: thin prism, tilt).
+        TypeError: Not tensors of one floating type.
+        ValueError: Other shapes, two devices, values that are not finite, skew, or coefficients that
+            have no counterpart here (12 and 14: thin prism, tilt).
     """
+    check_tensor("K", K, (3, 3), batched=True)
+    if distortion is not None:
+        check_tensor("distortion", distortion, (None,), (K.dtype,), batched=True)
     if bool((K[..., 0, 1] != 0).any()):
         raise ValueError("K has skew (K[0, 1] is not 0), which no camera model here has")
     focal = torch.stack([K[..., 0, 0], K[..., 1, 1]], -1)
@@ -104,6 +111,7 @@ def from_opencv(
 
 def to_opencv(camera: Pinhole | Fisheye) -> OpenCVCamera:
     """What OpenCV's functions (for `Fisheye` those of `cv2.fisheye`) take; the pixels that they give need + 0.5."""
+    check_camera(camera)
     if not isinstance(camera, (Pinhole, Fisheye)):
         raise ValueError(f"OpenCV has no {type(camera).__name__} camera")
     focal, center = torch.broadcast_tensors(camera.focal, camera.center - HALF)
@@ -141,11 +149,17 @@ def from_colmap(
     if model not in COLMAP_PARAMETERS:
         raise ValueError(f"COLMAP's {model} has no exact counterpart; these have: {', '.join(COLMAP_PARAMETERS)}")
     names = COLMAP_PARAMETERS[model].split()
+    if isinstance(parameters, str) or not isinstance(parameters, Sequence | Tensor | np.ndarray):
+        raise TypeError(f"parameters must be a list of numbers, not {type(parameters).__name__}")
     if len(parameters) != len(names):
         raise ValueError(f"{model} has the parameters {' '.join(names)}; {len(parameters)} were given")
     values = dict(zip(names, map(float, parameters), strict=True))
     pose = None
     if quat_wxyz is not None or translation is not None:
+        for name, tensor, size in (("quat_wxyz", quat_wxyz, 4), ("translation", translation, 3)):
+            if tensor is not None:
+                check_tensor(name, tensor, (size,), batched=True)
+                check_finite(name, tensor)
         rotation = None if quat_wxyz is None else rotation_from_quat_wxyz(quat_wxyz.to(device, dtype))
         pose = _pose_of(rotation, None if translation is None else translation.to(device, dtype), None)
     if model == "EQUIRECTANGULAR":
@@ -167,6 +181,7 @@ def to_colmap(camera: Camera) -> ColmapCamera:
     Raises:
         ValueError: It is a batch, orthographic, or a panorama that is not the whole sphere.
     """
+    check_camera(camera)
     if camera.batch_shape:
         raise ValueError(f"this is a batch of {tuple(camera.batch_shape)} cameras: index it first")
     fx, fy, cx, cy = torch.cat([camera.focal, camera.center]).tolist()
@@ -192,7 +207,15 @@ def to_colmap(camera: Camera) -> ColmapCamera:
 
 
 def rotation_from_quat_wxyz(quat_wxyz: Float[Tensor, "... 4"]) -> Float[Tensor, "... 3 3"]:
-    """Rotation matrices of quaternions, which need not have unit length."""
+    """Rotation matrices of quaternions, which need not have unit length.
+
+    Raises:
+        TypeError: Not float32 or float64.
+        ValueError: Another shape, or a quaternion of length zero.
+    """
+    check_tensor("quat_wxyz", quat_wxyz, (4,), batched=True)
+    if checks_values() and bool((zero := (quat_wxyz == 0).all(dim=-1)).any()):
+        raise ValueError(f"quat_wxyz{zero.nonzero()[0].tolist()} is zero, which is no rotation")
     w, x, y, z = torch.nn.functional.normalize(quat_wxyz, dim=-1).unbind(-1)
     entries = [
         1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
@@ -206,7 +229,12 @@ def quat_wxyz_from_rotation(rotation: Float[Tensor, "... 3 3"]) -> Float[Tensor,
     """Unit quaternions of rotation matrices, w not negative.
 
     Of the four rows of the matrix 4 q qᵀ the one with the largest diagonal is taken (Shepperd 1978).
+
+    Raises:
+        TypeError: Not float32 or float64.
+        ValueError: Another shape.
     """
+    check_tensor("rotation", rotation, (3, 3), batched=True)
     r = rotation
     xx, yy, zz = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
     wx, wy, wz = r[..., 2, 1] - r[..., 1, 2], r[..., 0, 2] - r[..., 2, 0], r[..., 1, 0] - r[..., 0, 1]
@@ -228,8 +256,13 @@ def quat_wxyz_from_rotation(rotation: Float[Tensor, "... 3 3"]) -> Float[Tensor,
 
 def _pose_of(R: Tensor | None, t: Tensor | None, like: Tensor | None) -> Tensor:
     """`world_from_camera` of a camera-from-world rotation and translation, either of which may be left out."""
-    like = R if R is not None else t if t is not None else like
+    like = like if like is not None else R if R is not None else t
     assert like is not None
+    for name, part, sizes in (("R", R, (3, 3)), ("t", t, (3,))):
+        if part is not None:
+            check_tensor(name, part, sizes, (like.dtype,), batched=True)
+            check_same_device(**{name: part, "the others": like})
+            check_finite(name, part)
     R = torch.eye(3, dtype=like.dtype, device=like.device) if R is None else R
     t = torch.zeros(3, dtype=like.dtype, device=like.device) if t is None else t
     batch = torch.broadcast_shapes(R.shape[:-2], t.shape[:-1])

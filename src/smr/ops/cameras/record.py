@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ... import records
-from .base import Camera
+from .base import Camera, check_camera
 from .models import Equirectangular, Fisheye, Pinhole
 
 
@@ -26,6 +26,8 @@ def from_record(
     Raises:
         ValueError: An unknown lens model or a wrong number of coefficients.
     """
+    if not isinstance(camera, records.Camera):
+        raise TypeError(f"camera must be a smr.records.Camera, not {type(camera).__name__}")
     shape = (camera.width, camera.height)
     focal = torch.tensor([camera.fx, camera.fy], dtype=dtype, device=device)
     center = torch.tensor([camera.cx, camera.cy], dtype=dtype, device=device)
@@ -54,6 +56,7 @@ def to_record(camera: Camera) -> tuple[records.Camera, Float[np.ndarray, "4 4"]]
     Raises:
         ValueError: It is a batch, or orthographic, which no photo is.
     """
+    check_camera(camera)
     if camera.batch_shape:
         raise ValueError(f"one camera has one record; this is a batch of {tuple(camera.batch_shape)}: index it first")
     fx, fy, cx, cy = torch.cat([camera.focal, camera.center]).tolist()
@@ -81,6 +84,7 @@ def stack(cameras: Sequence[Camera]) -> Camera:
     if not cameras:
         raise ValueError("stack needs at least one camera")
     first = cameras[0]
+    check_camera(first, "cameras[0]")
     for i, camera in enumerate(cameras):
         if type(camera) is not type(first) or (camera.width, camera.height) != (first.width, first.height):
             raise ValueError(

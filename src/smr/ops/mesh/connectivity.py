@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from ..segments import group_rows, segment_sum
-from ..tensors import INDICES, check_indices, check_tensor
-from .faces import check_mesh, index_vertices_by_faces
+from ..tensors import INDICES, check_indices, check_same_device, check_tensor, check_whole
+from .faces import check_mesh, face_areas, index_vertices_by_faces
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def find_edges(faces: torch.Tensor, num_vertices: int) -> Edges:
         ValueError: Wrong shapes or an index out of range.
     """
     check_tensor("faces", faces, (None, None), INDICES)
+    num_vertices = check_whole("num_vertices", num_vertices)
     check_indices("faces", faces, num_vertices)
     start = faces.long()
     end = start.roll(-1, dims=1)
@@ -117,7 +118,23 @@ def cotangent_weights(vertices: torch.Tensor, faces: torch.Tensor, edges: Edges)
     """Half the sum of the cotangents of the angles opposite each edge: (E,), differentiable.
 
     Angles without a sine (faces without area) count as right angles.
+
+    Args:
+        vertices: (..., V, 3).
+        faces: (F, 3).
+        edges: `find_edges` of these faces.
+
+    Raises:
+        TypeError: Wrong types.
+        ValueError: Wrong shapes, an index out of range, a coordinate that is not finite, or edges of other faces.
     """
+    check_mesh(vertices, faces, finite=True)
+    if not isinstance(edges, Edges):
+        raise TypeError(f"edges must be what find_edges returns, not {type(edges).__name__}")
+    check_tensor("edges.vertices", edges.vertices, (None, 2), INDICES)
+    check_tensor("edges.of_faces", edges.of_faces, tuple(faces.shape), INDICES)
+    check_same_device(faces=faces, edges=edges.of_faces)
+    check_indices("edges.of_faces", edges.of_faces, len(edges.vertices), "edges")
     corners = index_vertices_by_faces(vertices, faces)
     after, before = corners.roll(-1, dims=-2) - corners, corners.roll(1, dims=-2) - corners
     cosine = (after * before).sum(dim=-1)
@@ -142,9 +159,9 @@ def cotangent_laplacian(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Te
 
     Raises:
         TypeError: Wrong types.
-        ValueError: Wrong shapes or an index out of range.
+        ValueError: Wrong shapes, an index out of range, or a coordinate that is not finite.
     """
-    check_mesh(vertices, faces)
+    check_mesh(vertices, faces, finite=True)
     if vertices.dim() != 2:
         raise ValueError(f"vertices must have the shape (*, 3), not {tuple(vertices.shape)}")
     count = len(vertices)
@@ -158,10 +175,7 @@ def cotangent_laplacian(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Te
 
 def vertex_areas(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
     """A third of the area of the faces around each vertex: (..., V, 3) and (F, 3) to (..., V)."""
-    check_mesh(vertices, faces)
-    crosses = index_vertices_by_faces(vertices, faces)
-    a, b, c = crosses.unbind(-2)
-    thirds = torch.linalg.vector_norm(torch.linalg.cross(b - a, c - a), dim=-1, keepdim=True) / 6
+    thirds = face_areas(vertices, faces)[..., None] / 3
     corners = thirds.expand(*thirds.shape[:-1], 3).reshape(*thirds.shape[:-2], -1, 1)
     return segment_sum(corners, group_rows(faces, vertices.shape[-2]))[..., 0]
 

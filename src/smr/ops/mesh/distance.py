@@ -84,8 +84,8 @@ def point_to_triangle_distance(
         ValueError: Other shapes, two devices, no triangles, or a value that is not finite.
     """
     if not checked:
-        leading = (None,) * (triangles.dim() - 2) if isinstance(triangles, torch.Tensor) else (None,)
-        check_tensor("triangles", triangles, (*leading[:2], 3, 3), FLOATS)
+        leading = (None,) * (2 if isinstance(triangles, torch.Tensor) and triangles.dim() > 3 else 1)
+        check_tensor("triangles", triangles, (*leading, 3, 3), FLOATS)
         if triangles.shape[-3] == 0:
             raise ValueError("triangles has none; a distance needs at least one")
         check_finite("triangles", triangles)

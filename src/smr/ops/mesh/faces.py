@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from ..segments import group_rows, segment_sum, take_rows
-from ..tensors import FLOATS, INDICES, check_finite, check_indices, check_same_device, check_tensor
+from ..tensors import FLOATS, INDICES, check_finite, check_indices, check_same_device, check_tensor, check_whole
 
 ANY_FLOAT = (*FLOATS, torch.float16)
 
@@ -35,11 +35,10 @@ def check_mesh(vertices: torch.Tensor, faces: torch.Tensor, *, finite: bool = Fa
 
 def check_features(name: str, features: torch.Tensor, faces: torch.Tensor, *, size: int | None = None) -> None:
     """Raise where features (..., V, C) and polygons (F, S) do not fit each other; see `check_mesh`."""
-    shape = features.shape if isinstance(features, torch.Tensor) else torch.Size([0, 0])
-    check_tensor(name, features, (*shape[:-2], None, size) if len(shape) >= 2 else (None, size), ANY_FLOAT)
+    check_tensor(name, features, (None, size), ANY_FLOAT, batched=True)
     check_tensor("faces", faces, (None, None), INDICES)
     check_same_device(**{name: features, "faces": faces})
-    check_indices("faces", faces, shape[-2])
+    check_indices("faces", faces, features.shape[-2])
 
 
 def index_vertices_by_faces(features: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
@@ -56,10 +55,8 @@ def index_vertices_by_faces(features: torch.Tensor, faces: torch.Tensor) -> torc
 
 def unindex_vertices_by_faces(face_features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Give each corner a vertex of its own: (..., F, S, C) to features (..., F * S, C) and int64 faces (F, S)."""
-    if not isinstance(face_features, torch.Tensor):
-        raise TypeError(f"face_features must be a torch tensor, not {type(face_features).__name__}")
-    if face_features.dim() < 3:
-        raise ValueError(f"face_features must have the shape (..., F, S, C), not {tuple(face_features.shape)}")
+    numbers = (*ANY_FLOAT, *INDICES, torch.uint8, torch.bool)
+    check_tensor("face_features", face_features, (None, None, None), numbers, batched=True)
     faces, corners = face_features.shape[-3:-1]
     index = torch.arange(faces * corners, device=face_features.device).reshape(faces, corners)
     return face_features.flatten(-3, -2), index
@@ -116,6 +113,9 @@ def unpack_faces(first_vertices: torch.Tensor, faces: torch.Tensor, face_counts:
     check_tensor("faces", faces, (None, 3), INDICES)
     check_tensor("face_counts", face_counts, (None,), INDICES)
     check_tensor("first_vertices", first_vertices, (len(face_counts) + 1,), INDICES)
+    check_same_device(faces=faces, **({} if face_counts.device.type == "cpu" else {"face_counts": face_counts}))
+    if bool((face_counts < 0).any()) or bool((first_vertices.diff() < 0).any()) or int(first_vertices[0]) < 0:
+        raise ValueError("face_counts and the steps of first_vertices must not be negative")
     if int(face_counts.sum()) != len(faces):
         raise ValueError(f"face_counts adds up to {int(face_counts.sum())}; there are {len(faces)} faces")
     mesh = torch.repeat_interleave(torch.arange(len(face_counts)), face_counts.cpu()).to(faces.device)
@@ -183,9 +183,9 @@ def average_at_vertices(faces: torch.Tensor, face_features: torch.Tensor, num_ve
         ValueError: Wrong shapes or an index out of range.
     """
     check_tensor("faces", faces, (None, None), INDICES)
-    shape = getattr(face_features, "shape", ())
-    check_tensor("face_features", face_features, (*shape[:-3], *faces.shape, None), ANY_FLOAT)
+    check_tensor("face_features", face_features, (*faces.shape, None), ANY_FLOAT, batched=True)
     check_same_device(faces=faces, face_features=face_features)
+    num_vertices = check_whole("num_vertices", num_vertices)
     check_indices("faces", faces, num_vertices)
     segments = group_rows(faces, num_vertices)
     summed = segment_sum(face_features.flatten(-3, -2), segments)
@@ -214,7 +214,9 @@ def vertex_tangents(
     check_tensor("face_vertices", face_vertices, (len(faces), 3, 3), ANY_FLOAT)
     check_tensor("face_uvs", face_uvs, (len(faces), 3, 2), ANY_FLOAT)
     check_tensor("normals", normals, (None, 3), ANY_FLOAT)
+    check_same_device(faces=faces, face_vertices=face_vertices, face_uvs=face_uvs, normals=normals)
     check_indices("faces", faces, len(normals))
+    check_finite("face_uvs", face_uvs)
     p0, p1, p2 = face_vertices.unbind(1)
     t0, t1, t2 = face_uvs.unbind(1)
     v1, v2 = t1[:, 1:] - t0[:, 1:], t2[:, 1:] - t0[:, 1:]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..tensors import check_same_device, check_tensor
 from .faces import check_mesh, unpack_faces
 
 
@@ -46,8 +47,11 @@ def pack_meshes(vertices: Sequence[torch.Tensor], faces: Sequence[torch.Tensor])
     """
     if not vertices or len(vertices) != len(faces):
         raise ValueError(f"one tensor of vertices and one of faces a mesh needed, not {len(vertices)} and {len(faces)}")
-    for places, triangles in zip(vertices, faces, strict=True):
+    for i, (places, triangles) in enumerate(zip(vertices, faces, strict=True)):
         check_mesh(places, triangles)
+        check_tensor(f"vertices[{i}]", places, (None, 3), (vertices[0].dtype,))
+        check_tensor(f"faces[{i}]", triangles, (None, 3), (faces[0].dtype,))
+        check_same_device(**{"vertices[0]": vertices[0], f"vertices[{i}]": places})
     counts = torch.tensor([0, *(len(places) for places in vertices)])
     face_counts = torch.tensor([len(triangles) for triangles in faces])
     return PackedMeshes(torch.cat(list(vertices)), torch.cat(list(faces)), counts.cumsum(0), face_counts)

@@ -16,6 +16,7 @@ from ...mesh.repair import drop_invalid_faces, keep_used_vertices, repair_non_ma
 from ...mesh.simplify import simplify as simplify_of
 from ...mesh.unwrap import unwrap as unwrap_of
 from ...records import Mesh
+from ..tensors import check_number, check_whole
 from .faces import check_mesh
 
 
@@ -82,14 +83,20 @@ def fill_holes(
         TypeError: Wrong types.
         ValueError: Wrong shapes, an index out of range, a coordinate that is not finite, fewer than 3 edges.
     """
-    if max_hole_edges < 3:
+    if check_whole("max_hole_edges", max_hole_edges) < 3:
         raise ValueError(f"a hole has at least 3 edges; max_hole_edges is {max_hole_edges}")
     mesh = _manifold(to_record(vertices, faces))
     return from_record(fill_holes_of(mesh, max_hole_edges, fair=fair), vertices, faces)
 
 
 def _manifold(mesh: Mesh) -> Mesh:
-    """The mesh itself, with its numbers, where repair would change nothing but drop vertices without a face."""
+    """The mesh itself, with its numbers, where repair would change nothing but drop vertices without a face.
+
+    Faces that name a vertex twice are dropped in any case.
+    """
+    distinct = (mesh.faces != np.roll(mesh.faces, 1, axis=1)).all(axis=1)
+    if not distinct.all():
+        mesh = Mesh(mesh.vertices, mesh.faces[distinct])
     repaired = repair_non_manifold(mesh)
     same_places = len(repaired.faces) == len(mesh.faces) and np.array_equal(
         repaired.vertices[repaired.faces], mesh.vertices[mesh.faces]
@@ -129,6 +136,13 @@ def simplify(
             positive.
     """
     mesh = keep_used_vertices(to_record(vertices, faces))
+    for name, target in (("target_vertices", target_vertices), ("target_faces", target_faces)):
+        if target is not None:
+            check_whole(name, target, least=1)
+    if max_error is not None:
+        check_number("max_error", max_error)
+    if target_vertices is None and target_faces is None and max_error is None:
+        raise ValueError("simplify needs a goal: target_vertices, target_faces or max_error")
     goal = {"vertices": target_vertices, "faces": target_faces, "max_error": max_error}
     return from_record(simplify_of(mesh, **goal, preserve_border=preserve_border), vertices, faces)  # type: ignore[arg-type]
 
@@ -160,9 +174,10 @@ def unwrap(vertices: torch.Tensor, faces: torch.Tensor, *, size: int = 2048, gut
 
     Raises:
         TypeError: Wrong types.
-        ValueError: Wrong shapes, an index out of range, a coordinate that is not finite.
+        ValueError: Wrong shapes, an index out of range, a coordinate that is not finite, a size above 2^15.
         SmrError: No faces, or a texture too small for the number of charts.
     """
+    size, gutter = check_whole("size", size, least=1, most=2**15), check_whole("gutter", gutter)
     atlas = unwrap_of(to_record(vertices, faces), size=size, gutter=gutter)
     return Charts(
         torch.from_numpy(atlas.uvs).to(vertices.device, vertices.dtype),

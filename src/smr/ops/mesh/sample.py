@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 
 from ..points.neighbors import take_points
-from ..tensors import FLOATS, INDICES, check_same_device, check_tensor
+from ..tensors import FLOATS, INDICES, check_finite, check_same_device, check_tensor, check_whole
 from .distance import check_mesh, take_triangles
+from .faces import face_crosses
 
 _SHARES = 2.0**52
 """The whole area in integers: sums of them do not depend on the order on a GPU."""
@@ -54,12 +55,10 @@ def sample_surface(
             negative count, or no face with an area.
     """
     check_mesh(vertices, faces)
-    if count < 0:
-        raise ValueError(f"count is {count}; it must not be negative")
+    count = check_whole("count", count)
     batch = vertices.shape[:-2]
     triangles = take_triangles(vertices, faces)
-    shares = _areas(triangles.detach()) if areas is None else areas.detach()
-    check_tensor("areas", shares, (*batch, len(faces)), FLOATS)
+    shares = _shares(triangles, areas, (*batch, len(faces)))
     ends = cumulate(shares.reshape(-1, len(faces)))
     total = ends[:, -1:]
     _refuse_empty(total)
@@ -105,14 +104,12 @@ def sample_packed_surfaces(
     check_tensor("vertices", vertices, (None, 3), FLOATS)
     check_mesh(vertices, faces)
     check_tensor("face_counts", face_counts, (None,), INDICES)
-    if count < 0:
-        raise ValueError(f"count is {count}; it must not be negative")
+    count = check_whole("count", count)
     stops = face_counts.to(vertices.device).long().cumsum(dim=0)
     if len(stops) == 0 or int(stops[-1]) != len(faces) or bool((face_counts < 0).any()):
         raise ValueError(f"face_counts must add up to the {len(faces)} faces, not to {int(face_counts.sum())}")
     triangles = take_triangles(vertices, faces)
-    shares = _areas(triangles.detach()) if areas is None else areas.detach()
-    check_tensor("areas", shares, (len(faces),), FLOATS)
+    shares = _shares(triangles, areas, (len(faces),))
     ends = cumulate(shares[None])[0]
     padded = torch.cat([ends.new_zeros(1), ends])
     low, high = padded[stops - face_counts.to(stops.device)][:, None], padded[stops][:, None]
@@ -123,9 +120,14 @@ def sample_packed_surfaces(
     return SurfaceSamples(mix(weights, corners), picked, weights, None)
 
 
-def _areas(triangles: torch.Tensor) -> torch.Tensor:
-    a, b, c = triangles.double().unbind(dim=-2)
-    return 0.5 * torch.linalg.cross(b - a, c - a).norm(dim=-1)
+def _shares(triangles: torch.Tensor, areas: torch.Tensor | None, shape: tuple[int, ...]) -> torch.Tensor:
+    """The areas of triangles, or those given, checked."""
+    if areas is None:
+        return 0.5 * face_crosses(triangles.detach().double()).norm(dim=-1)
+    check_tensor("areas", areas, shape, FLOATS)
+    check_same_device(areas=areas, vertices=triangles)
+    check_finite("areas", areas)
+    return areas.detach()
 
 
 def cumulate(shares: torch.Tensor) -> torch.Tensor:
@@ -138,7 +140,7 @@ def cumulate(shares: torch.Tensor) -> torch.Tensor:
 
 def _refuse_empty(totals: torch.Tensor) -> None:
     if bool((totals <= 0).any()):
-        raise ValueError("no face of the mesh has an area, so no point can be drawn on it")
+        raise ValueError("no face of the mesh has an area, so no point can be drawn on it: check vertices and faces")
 
 
 def _draw(totals: torch.Tensor, count: int, generator: torch.Generator | None) -> torch.Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 
 from ..points.distance import root
-from ..tensors import checks_values, use_warp
+from ..tensors import check_number, check_whole, checks_values, use_warp
 from .distance import check_mesh, plant_triangles, point_to_triangle_distance, take_triangles
 from .inside import check_rule, inside_by
 
@@ -56,10 +57,12 @@ def mesh_to_sdf(
             setting out of range.
     """
     check_mesh(vertices, faces)
-    sizes = (resolution,) * 3 if isinstance(resolution, int) else tuple(resolution)
+    sizes = tuple(resolution) if isinstance(resolution, Sequence) else (check_whole("resolution", resolution),) * 3
     if len(sizes) != 3 or min(sizes) < 2:
         raise ValueError(f"resolution is {resolution}; each axis needs at least 2 grid points")
-    if not padding >= 0:
+    if math.prod(sizes) >= 2**31:
+        raise ValueError(f"resolution is {resolution}; that is {math.prod(sizes)} grid points, and 2^31 are too many")
+    if not check_number("padding", padding) >= 0:
         raise ValueError(f"padding is {padding}; it must not be negative")
     check_rule(rule)
     meshes = (vertices if vertices.dim() == 3 else vertices[None]).detach()
@@ -114,7 +117,15 @@ def refine_occupancy(
 
     Returns:
         bool (R, R, R) with R = resolution * 2^steps + 1.
+
+    Raises:
+        TypeError: No whole numbers.
+        ValueError: A resolution below 1, or 2^31 points and more.
     """
+    resolution = check_whole("resolution", resolution, least=1)
+    steps = check_whole("steps", steps, most=31)
+    if (resolution * 2**steps + 1) ** 3 >= 2**31:
+        raise ValueError(f"resolution is {resolution} and steps {steps}; a grid of 2^31 points and more is too large")
     stride = 2**steps
     count = resolution + 1
     places = torch.cartesian_prod(*(torch.arange(count, device=device),) * 3) * stride

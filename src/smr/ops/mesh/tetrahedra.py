@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..segments import take_rows
-from ..tensors import INDICES, check_indices, check_same_device, check_tensor
+from ..tensors import FLOATS, INDICES, check_finite, check_indices, check_same_device, check_tensor
 from .faces import ANY_FLOAT
 
 _PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
@@ -22,10 +22,9 @@ _PARTS = (
 """Corners of the eight parts: 0 to 3 of the tetrahedron, 4 to 9 the midpoints of `_PAIRS`."""
 
 
-def check_corners(corners: torch.Tensor) -> None:
+def check_corners(corners: torch.Tensor, dtypes: tuple[torch.dtype, ...] = ANY_FLOAT) -> None:
     """Raise where corners of tetrahedra have not the shape (..., T, 4, 3)."""
-    shape = getattr(corners, "shape", ())
-    check_tensor("corners", corners, (*shape[:-2], 4, 3) if len(shape) >= 3 else (None, 4, 3), ANY_FLOAT)
+    check_tensor("corners", corners, (None, 4, 3), dtypes, batched=True)
 
 
 def tetrahedron_offsets(corners: torch.Tensor) -> torch.Tensor:
@@ -38,12 +37,13 @@ def inverse_offsets(corners: torch.Tensor) -> torch.Tensor:
 
     Raises:
         TypeError: Wrong type.
-        ValueError: Wrong shape, or a tetrahedron without volume.
+        ValueError: Wrong shape, a coordinate that is not finite, or a tetrahedron without volume.
     """
-    check_corners(corners)
+    check_corners(corners, FLOATS)
+    check_finite("corners", corners)
     inverse, info = torch.linalg.inv_ex(tetrahedron_offsets(corners))
     if bool(info.any()):
-        raise ValueError(f"the tetrahedron {info.nonzero()[0].tolist()} has no volume, so its offsets have no inverse")
+        raise ValueError(f"the tetrahedron corners{info.nonzero()[0].tolist()} has no volume, so there is no inverse")
     return inverse
 
 
@@ -103,14 +103,13 @@ def subdivide_tetrahedra(
         TypeError: Wrong types.
         ValueError: Wrong shapes or an index out of range.
     """
-    shape = getattr(vertices, "shape", ())
-    check_tensor("vertices", vertices, (*shape[:-2], None, 3) if len(shape) >= 2 else (None, 3), ANY_FLOAT)
+    check_tensor("vertices", vertices, (None, 3), ANY_FLOAT, batched=True)
     check_tensor("tetrahedra", tetrahedra, (None, 4), INDICES)
-    check_same_device(vertices=vertices, tetrahedra=tetrahedra, features=features)
     count = vertices.shape[-2]
+    if features is not None:
+        check_tensor("features", features, (count, None), ANY_FLOAT, batched=True)
+    check_same_device(vertices=vertices, tetrahedra=tetrahedra, features=features)
     check_indices("tetrahedra", tetrahedra, count)
-    if features is not None and features.shape[-2] != count:
-        raise ValueError(f"features must have {count} rows, one a vertex, not {tuple(features.shape)}")
     tetrahedra = tetrahedra.long()
     ends = tetrahedra[:, _PAIRS].sort(dim=2).values
     keys, of_pair = torch.unique(ends[..., 0] * count + ends[..., 1], return_inverse=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from ..tensors import use_warp
-from .neighbors import Neighbors, check_clouds, find_nearest, plant_points, squared_distances
+from ..tensors import check_number, use_warp
+from .neighbors import Neighbors, as_batch, check_clouds, find_nearest, plant_points, squared_distances
 
 
 def sided_distance(points: torch.Tensor, targets: torch.Tensor) -> Neighbors:
     """Squared distance of each point to the nearest target, and which it is; see `nearest_neighbors`."""
-    check_pair(points, targets)
-    indices = find_nearest(_batch(points), _batch(targets))[..., 0].reshape(points.shape[:-1])
+    check_pair(points=points, targets=targets)
+    indices = find_nearest(as_batch(points), as_batch(targets))[..., 0].reshape(points.shape[:-1])
     return Neighbors(squared_distances(points, targets, indices), indices)
 
 
@@ -32,7 +32,7 @@ def chamfer_distance(
         TypeError: Not tensors of one floating type.
         ValueError: Other shapes, two devices, no points, or a value that is not finite.
     """
-    check_pair(first, second)
+    check_pair(first=first, second=second)
     distances = [d if squared else root(d) for d in both_ways(first, second)]
     means = [d.mean(dim=-1) for d in distances]
     return weights[0] * means[0] + weights[1] * means[1]
@@ -53,7 +53,8 @@ def f_score(truth: torch.Tensor, points: torch.Tensor, distance: float, *, eps: 
         TypeError: Not tensors of one floating type.
         ValueError: Other shapes, two devices, no points, a value that is not finite, or a negative distance.
     """
-    check_pair(truth, points)
+    check_pair(truth=truth, points=points)
+    distance = check_number("distance", distance)
     if not distance >= 0:
         raise ValueError(f"distance is {distance}; it must not be negative")
     missed, wrong = both_ways(truth.detach(), points.detach())
@@ -64,7 +65,7 @@ def f_score(truth: torch.Tensor, points: torch.Tensor, distance: float, *, eps: 
 
 def both_ways(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Squared distances of each point to the other cloud's nearest; unchecked."""
-    a, b = _batch(first), _batch(second)
+    a, b = as_batch(first), as_batch(second)
     if use_warp() and a.is_cuda:  # a tree's own order serves as that of its points in the other tree
         trees = plant_points(a), plant_points(b)
         onto = find_nearest(a, b, forest=trees[1], order=trees[0].order)
@@ -83,13 +84,9 @@ def root(squared: torch.Tensor) -> torch.Tensor:
     return torch.where(away, torch.where(away, squared, 1).sqrt(), 0)
 
 
-def check_pair(first: torch.Tensor, second: torch.Tensor) -> None:
-    """Refuse clouds between which there is no distance."""
-    check_clouds(first=first, second=second)
-    for name, cloud in (("first", first), ("second", second)):
+def check_pair(**clouds: torch.Tensor) -> None:
+    """Refuse two clouds between which there is no distance."""
+    check_clouds(**clouds)
+    for name, cloud in clouds.items():
         if cloud.shape[-2] == 0:
             raise ValueError(f"the {name} cloud has no points; a distance needs at least one in each")
-
-
-def _batch(points: torch.Tensor) -> torch.Tensor:
-    return points if points.dim() == 3 else points[None]

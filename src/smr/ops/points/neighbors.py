@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from ...arrays import cpu_threads
 from ..segments import group_rows, segment_sum
-from ..tensors import FLOATS, as_warp, check_finite, check_same_device, check_tensor, launch, use_warp
+from ..tensors import FLOATS, as_warp, check_finite, check_same_device, check_tensor, check_whole, launch, use_warp
 from ..trees import Forest, box_distance, curve_order, curve_through, leaf_start, next_pending, plant
 
 _LEAF = 8
@@ -48,11 +48,10 @@ def nearest_neighbors(points: torch.Tensor, targets: torch.Tensor, k: int | None
         ValueError: Other shapes, two devices, a value that is not finite, or fewer than k targets.
     """
     check_clouds(points=points, targets=targets)
-    wanted = 1 if k is None else k
+    wanted = 1 if k is None else check_whole("k", k, least=-1)
     if not 1 <= wanted <= targets.shape[-2]:
         raise ValueError(f"k is {wanted}; it must be from 1 to the {targets.shape[-2]} targets")
-    flat = points.reshape(-1, *points.shape[-2:]), targets.reshape(-1, *targets.shape[-2:])
-    indices = find_nearest(flat[0], flat[1], wanted).reshape(*points.shape[:-1], wanted)
+    indices = find_nearest(as_batch(points), as_batch(targets), wanted).reshape(*points.shape[:-1], wanted)
     if k is None:
         indices = indices[..., 0]
     return Neighbors(squared_distances(points, targets, indices), indices)
@@ -74,6 +73,11 @@ def check_clouds(**clouds: torch.Tensor) -> None:
     check_same_device(**clouds)
     for name, cloud in clouds.items():
         check_finite(name, cloud)
+
+
+def as_batch(points: torch.Tensor) -> torch.Tensor:
+    """(N, 3) or (B, N, 3) as (B, N, 3)."""
+    return points if points.dim() == 3 else points[None]
 
 
 def squared_distances(points: torch.Tensor, targets: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:

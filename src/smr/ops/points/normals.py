@@ -10,8 +10,8 @@ import warp as wp
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from ..tensors import as_warp, check_finite, check_same_device, check_tensor, launch, use_warp
-from .neighbors import check_clouds, find_nearest, take_points
+from ..tensors import as_warp, check_finite, check_same_device, check_tensor, check_whole, launch, use_warp
+from .neighbors import as_batch, check_clouds, find_nearest, take_points
 
 
 def estimate_normals(
@@ -38,9 +38,10 @@ def estimate_normals(
         ValueError: Another shape, fewer than 3 points or neighbours, two devices, or a value that is not finite.
     """
     check_clouds(points=points)
+    neighbors = check_whole("neighbors", neighbors, least=-1)
     if points.shape[-2] < 3 or neighbors < 3:
         raise ValueError(f"a normal needs 3 points; there are {points.shape[-2]}, and neighbors is {neighbors}")
-    clouds = points.detach().reshape(-1, *points.shape[-2:])
+    clouds = as_batch(points.detach())
     k = min(neighbors, clouds.shape[1])
     found = find_nearest(clouds, clouds, k)
     normals = principal_normals(clouds, found)

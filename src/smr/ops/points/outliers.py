@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ..tensors import check_number, check_whole
 from .distance import root
-from .neighbors import check_clouds, count_within, find_nearest, squared_distances
+from .neighbors import as_batch, check_clouds, count_within, find_nearest, squared_distances
 
 
 def statistical_inliers(points: torch.Tensor, *, neighbors: int = 16, ratio: float = 2.0) -> torch.Tensor:
@@ -24,9 +25,11 @@ def statistical_inliers(points: torch.Tensor, *, neighbors: int = 16, ratio: flo
         ValueError: Another shape, a value that is not finite, or a setting below its least.
     """
     check_clouds(points=points)
+    neighbors = check_whole("neighbors", neighbors, least=-1)
+    ratio = check_number("ratio", ratio)
     if neighbors < 1 or not ratio >= 0:
         raise ValueError(f"neighbors is {neighbors} and ratio {ratio}; they must be at least 1 and 0")
-    cloud = points.detach().reshape(-1, *points.shape[-2:])
+    cloud = as_batch(points.detach())
     k = min(neighbors + 1, cloud.shape[1])
     if k < 2:
         return torch.ones(points.shape[:-1], dtype=torch.bool, device=points.device)
@@ -49,7 +52,9 @@ def radius_inliers(points: torch.Tensor, radius: float, *, neighbors: int = 2) -
         ValueError: Another shape, a value that is not finite, or a setting below 0.
     """
     check_clouds(points=points)
+    neighbors = check_whole("neighbors", neighbors, least=-1, most=2**31 - 2)
+    radius = check_number("radius", radius)
     if neighbors < 0 or not radius >= 0:
         raise ValueError(f"neighbors is {neighbors} and radius {radius}; they must not be negative")
-    cloud = points.detach().reshape(-1, *points.shape[-2:])
+    cloud = as_batch(points.detach())
     return (count_within(cloud, cloud, radius, neighbors + 1) > neighbors).reshape(points.shape[:-1])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from ..segments import Segments, group_rows, segment_sum
-from ..tensors import FLOATS, check_finite, check_same_device, check_tensor
+from ..tensors import FLOATS, check_finite, check_number, check_same_device, check_tensor
 
 _MOST = 2**20
 """Voxels along an axis, so that a voxel's number fits into 64 bits."""
@@ -56,6 +56,7 @@ def voxel_downsample(points: torch.Tensor, size: float, features: torch.Tensor |
 
 def group_by_voxel(points: torch.Tensor, size: float) -> Segments:
     """Group (N, 3) points by the voxel that they lie in; voxels in the order of x, y, z."""
+    size = check_number("size", size)
     if not 0 < size < float("inf"):
         raise ValueError(f"size is {size}; a voxel's side must be above 0 and finite")
     cells = (points.double() / size).floor()

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..exact_sums import ExactSums
 from ..tensors import check_same_device, check_tensor, use_warp
 from .antialias_torch import blend_torch
-from .fragments import Fragments, check_faces, check_fragments, check_size
+from .fragments import Fragments, check_faces, check_fragments, check_size, check_surface
 from .rasterize import check_scene
 from .silhouette_kernels import BLEND, BLENDS_TO_VERTICES, FIND_BLENDS
 
@@ -57,7 +57,10 @@ def antialias(
     if color.dtype != vertices.dtype or fragments.zbuf.dtype != vertices.dtype:
         raise TypeError(f"color is {color.dtype}, fragments {fragments.zbuf.dtype} and vertices {vertices.dtype}")
     check_size("color", color.numel())
+    if color.numel() == 0:
+        return color
     rows, per_image = check_faces(faces, shape[0])
+    check_surface(fragments, faces, vertices, camera)
     if neighbors is None:
         neighbors = face_neighbors(faces)
     across, across_per_image = check_faces(neighbors, shape[0])

@@ -13,7 +13,7 @@ from ...render.surface import offset
 from ...render.triangles import View
 from ..launches import launchers
 from ..tensors import use_warp
-from .fragments import Fragments, check_faces, check_fragments
+from .fragments import Fragments, check_faces, check_fragments, check_surface
 from .interpolate import interpolate
 from .rasterize import check_scene
 from .surface_kernels import face_corners, matrix_of
@@ -40,10 +40,13 @@ def screen_derivatives(
         camera: As for `rasterize`.
         orthographic: As for `rasterize`.
     """
-    shape = check_fragments(fragments, faces=faces)
+    shape = check_fragments(fragments, attributes=attributes, vertices=vertices, faces=faces)
     size = (shape[1], shape[2])
     vertices, camera, view = check_scene(vertices, camera, size, None, orthographic, batch=shape[0])
+    if fragments.bary_coords.dtype != vertices.dtype:
+        raise TypeError(f"vertices are {vertices.dtype} and fragments {fragments.bary_coords.dtype}")
     rows, per_image = check_faces(faces, shape[0])
+    check_surface(fragments, faces, vertices, camera)
     with torch.no_grad():
         slopes = _slopes(fragments, vertices, camera, rows, per_image, view)
     along = [

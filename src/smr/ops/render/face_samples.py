@@ -287,7 +287,7 @@ def interpolate_with_torch(
 ) -> torch.Tensor:
     """`interpolate_faces` in plain torch; gradients reach the points too."""
     batch, count, _, depth = face_features.shape
-    if count == 0:
+    if count == 0 or depth == 0:
         return face_features.new_zeros((*face_idx.shape, depth)) + 0 * face_features.sum()
     which = (torch.arange(batch, device=face_idx.device)[:, None, None], face_idx.clamp(min=0))
     weights = weights_at(face_vertices_image[which], points[:, :, None], eps)
@@ -318,7 +318,7 @@ def interpolate_faces(
         (B, P, K, D); 0 where there is no face.
     """
     batch, count, _, depth = face_features.shape
-    if not use_warp() or face_idx.numel() == 0 or count == 0:
+    if not use_warp() or face_idx.numel() == 0 or count == 0 or depth == 0:
         if points is None:
             assert image_size is not None
             points = pixel_centres(*image_size, like=face_vertices_image).expand(batch, -1, -1)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from ..tensors import INDICES, check_same_device, check_tensor
+from ..tensors import INDICES, check_finite, check_indices, check_same_device, check_tensor
 
 LARGEST = 2**31
 """Numbers that an array of the kernels can have."""
@@ -70,12 +70,27 @@ def check_faces(faces: Tensor, batch: int) -> tuple[Tensor, int]:
     return faces.reshape(-1, 3).contiguous(), -count if own else count
 
 
+def check_surface(fragments: Fragments, faces: Tensor, vertices: Tensor, camera: Tensor) -> None:
+    """Raise ValueError at the first fragment or face that leads to no vertex, and at values that are not finite.
+
+    A GPU waits for the answer, so that `SMR_CHECKS=0` saves time.
+    """
+    check_finite("vertices", vertices)
+    check_finite("camera", camera)
+    check_indices("faces", faces, vertices.shape[-2])
+    found = fragments.pix_to_face
+    # -1 stands for no face; anything else below 0 too
+    check_indices("fragments.pix_to_face", found.clamp_min(0), max(faces.shape[-2], 1), "faces")
+
+
 def check_fragments(fragments: Fragments, **tensors: Tensor) -> tuple[int, ...]:
     """The shape (B, H, W, L); raises where it or the devices do not fit."""
     if not isinstance(fragments, Fragments):
         raise TypeError(f"fragments must be what rasterize returns, not {type(fragments).__name__}")
-    shape = tuple(fragments.pix_to_face.shape)
     check_tensor("fragments.pix_to_face", fragments.pix_to_face, (None,) * 4, (torch.int64,))
-    check_tensor("fragments.bary_coords", fragments.bary_coords, (*shape, 3))
-    check_same_device(fragments=fragments.pix_to_face, **tensors)
+    shape = tuple(fragments.pix_to_face.shape)
+    check_tensor("fragments.zbuf", fragments.zbuf, shape)
+    check_tensor("fragments.bary_coords", fragments.bary_coords, (*shape, 3), (fragments.zbuf.dtype,))
+    parts = {f"fragments.{name}": getattr(fragments, name) for name in ("pix_to_face", "zbuf", "bary_coords")}
+    check_same_device(**parts, **tensors)
     return shape

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import warp as wp
 
-from ..tensors import as_warp, check_same_device, check_tensor, launch, of_type, use_warp
+from ..tensors import as_warp, check_same_device, check_tensor, check_whole, launch, of_type, use_warp
 from ._sorting import stable_order
 from .face_samples import edges_at, interpolate_faces, pixel_centres
 from .screen_kernels import (
@@ -157,7 +157,9 @@ def check_faces(
     check_tensor("face_vertices_image", face_vertices_image, (batch, count, 3, 2), (face_vertices_z.dtype,))
     if face_features is not None:
         check_tensor("face_features", face_features, (batch, count, 3, None), (face_vertices_z.dtype,))
-    check_same_device(z=face_vertices_z, image=face_vertices_image, features=face_features)
+    check_same_device(
+        face_vertices_z=face_vertices_z, face_vertices_image=face_vertices_image, face_features=face_features
+    )
     if batch * count >= 2**31 // 6:
         raise ValueError(f"{batch} x {count} faces are too many for one call; split the batch")
 
@@ -197,8 +199,9 @@ def find_faces(
     else:
         check_tensor("valid_faces", valid_faces, (batch, count), (torch.bool,))
         check_same_device(valid_faces=valid_faces, face_vertices_z=face_vertices_z)
-    if height < 0 or width < 0 or batch * height * width >= 2**31:
-        raise ValueError(f"{batch} images of {width} x {height} are out of range: 0..2^31 pixels")
+    height, width = check_whole("height", height), check_whole("width", width)
+    if batch * height * width >= 2**31:
+        raise ValueError(f"{batch} images of width {width} and height {height} are out of range: 0..2^31 pixels")
     if batch * count == 0 or height * width == 0:
         return torch.full((batch, height, width), -1, dtype=torch.int64, device=face_vertices_z.device)
     corners = face_vertices_image.detach().reshape(-1, 6).contiguous()

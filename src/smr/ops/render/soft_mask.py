@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..tensors import as_warp, check_same_device, check_tensor, launch, of_type, use_warp
+from ..tensors import as_warp, check_number, check_same_device, check_tensor, check_whole, launch, of_type, use_warp
 from ._sorting import stable_order
 from .face_samples import pixel_centres
 from .soft_mask_kernels import TILE, count_tiles, feel, join, list_tiles, pull
@@ -127,8 +127,8 @@ def _with_torch(
     sigmainv, boxlen, knum = settings
     batch, height, width = selected.shape
     points = pixel_centres(height, width, corners)[None, :, None]
-    corners = corners.reshape(batch, -1, 3, 2)
-    background = (selected < 0).reshape(batch, -1, 1)
+    corners = corners.reshape(batch, len(corners) // max(batch, 1), 3, 2)
+    background = (selected < 0).flatten(1)[..., None]
     left_over = background[..., 0].to(corners.dtype)
     number = torch.zeros_like(background, dtype=torch.int64)
     shape = (*left_over.shape, knum)
@@ -167,11 +167,13 @@ def _checked(
     check_tensor("face_vertices_image", face_vertices_image, (None, None, 3, 2))
     check_tensor("selected_face_idx", selected_face_idx, (len(face_vertices_image), None, None), (torch.int64,))
     check_same_device(face_vertices_image=face_vertices_image, selected_face_idx=selected_face_idx)
+    sigmainv, boxlen = check_number("sigmainv", sigmainv), check_number("boxlen", boxlen)
+    knum = check_whole("knum", knum, least=-1)
     if not sigmainv > 0 or not boxlen >= 0 or knum < 1:
-        raise ValueError(f"sigmainv {sigmainv} and knum {knum} must be above 0, and boxlen {boxlen} not below 0")
+        raise ValueError(f"sigmainv {sigmainv:g} and knum {knum} must be above 0, and boxlen {boxlen:g} not below 0")
     if selected_face_idx.numel() >= 2**31 - 2**24 or face_vertices_image.numel() >= 2**31:
         raise ValueError(f"{tuple(selected_face_idx.shape)} pixels or {tuple(face_vertices_image.shape)} are too many")
-    return face_vertices_image.reshape(-1, 6).contiguous(), selected_face_idx.contiguous()
+    return face_vertices_image.flatten(0, 1).flatten(1).contiguous(), selected_face_idx.contiguous()
 
 
 def soft_mask(

@@ -9,7 +9,7 @@ from typing import Any, no_type_check
 import torch
 import warp as wp
 
-from ..tensors import as_warp, check_same_device, check_tensor, launch, of_type, use_warp, warp_device
+from ..tensors import as_warp, check_same_device, check_tensor, check_whole, launch, of_type, use_warp, warp_device
 from .face_samples import interpolate_faces
 from .screen_space import check_faces, depths_at
 from .screen_triangles import edge, least, most, with_sign
@@ -205,21 +205,21 @@ def find_faces_with_torch(
 
 
 def _tight(
-    points: torch.Tensor, ranges: torch.Tensor, z: torch.Tensor, valid: torch.Tensor | None, knum: int
+    points: torch.Tensor, render_ranges: torch.Tensor, z: torch.Tensor, valid: torch.Tensor | None, knum: int
 ) -> torch.Tensor:
     """Check what comes beside the faces; returns `valid`, empty where all are."""
     batch, count = z.shape[:2]
     check_tensor("points", points, (batch, None, 2), (z.dtype,))
-    check_tensor("render_ranges", ranges, (batch, points.shape[1], 2), (z.dtype,))
-    if knum < 1:
+    check_tensor("render_ranges", render_ranges, (batch, points.shape[1], 2), (z.dtype,))
+    if check_whole("knum", knum) < 1:
         raise ValueError(f"knum must be at least 1, not {knum}")
     if points.shape[0] * points.shape[1] * knum >= 2**31:
-        raise ValueError(f"{points.shape[0] * points.shape[1]} points with {knum} faces each are too many for one call")
+        raise ValueError(f"{points.shape[0] * points.shape[1]} points with knum = {knum} faces each are too many")
     if valid is None:
         valid = torch.zeros(0, dtype=torch.bool, device=z.device)
     else:
         check_tensor("valid_faces", valid, (batch, count), (torch.bool,))
-    check_same_device(points=points, render_ranges=ranges, valid_faces=valid, face_vertices_z=z)
+    check_same_device(points=points, render_ranges=render_ranges, valid_faces=valid, face_vertices_z=z)
     return valid
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..exact_sums import ExactSums
-from ..tensors import check_same_device, check_tensor, use_warp
+from ..tensors import check_same_device, check_tensor, check_whole, use_warp
 from .fragments import check_batch, check_size
 from .texture_kernels import LOOK_UP, TO_TEXELS, TO_UV, WRAPS, Texture
 from .texture_torch import look_up_torch
@@ -84,7 +84,16 @@ def mipmaps(image: Float[Tensor, "B h w C"], most_levels: int | None = None) -> 
     """The image and its means over 2 by 2 texels, again and again, down to one texel.
 
     Sizes are halved and rounded down; where a size is odd, three texels share in the mean by their part of its area.
+
+    Raises:
+        TypeError: Not float32 or float64.
+        ValueError: Another shape, an image without texels, or fewer than one level.
     """
+    check_tensor("image", image, (None,) * 4)
+    if 0 in image.shape[1:3]:
+        raise ValueError(f"image must have texels, not the shape {tuple(image.shape)}")
+    if most_levels is not None:
+        most_levels = check_whole("most_levels", most_levels, least=1)
     levels = [image]
     while max(levels[-1].shape[1:3]) > 1 and (most_levels is None or len(levels) < most_levels):
         levels.append(_halved(_halved(levels[-1], 1), 2))

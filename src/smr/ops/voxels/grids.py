@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from scipy.ndimage import binary_fill_holes
 
-from ..tensors import INDICES, check_tensor
+from ..tensors import INDICES, check_finite, check_indices, check_same_device, check_tensor, check_whole
 
 GRID_TYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64)
 
 
 def check_grids(voxelgrids: torch.Tensor) -> None:
-    """Raise where voxel grids have not the shape (B, nx, ny, nz)."""
-    check_tensor("voxelgrids", voxelgrids, (None, None, None, None), GRID_TYPES)
+    """Raise where voxel grids have not the shape (B, nx, ny, nz), or a value is not finite."""
+    check_values("voxelgrids", voxelgrids, 4)
+
+
+def check_values(name: str, grids: torch.Tensor, axes: int) -> None:
+    """Raise where a grid, or a batch of them, has another number of axes, or a value that is not finite."""
+    check_tensor(name, grids, (None,) * axes, GRID_TYPES)
+    if grids.is_floating_point():
+        check_finite(name, grids)
+
+
+def check_shape(name: str, shape: Sequence[int], *, least: int = 0, batch: int = 1) -> tuple[int, int, int]:
+    """Three whole numbers of voxels, checked.
+
+    Raises:
+        TypeError: Not a sequence of whole numbers.
+        ValueError: Not three, one below `least`, or 2^31 voxels and more in the batch.
+    """
+    if isinstance(shape, str) or not isinstance(shape, Sequence):
+        raise TypeError(f"{name} must be three whole numbers, not {shape!r}")
+    if len(shape) != 3:
+        raise ValueError(f"{name} must be three numbers of voxels, not {shape}")
+    x, y, z = (check_whole(f"{name}[{axis}]", value, least=least) for axis, value in enumerate(shape))
+    if batch * x * y * z >= 2**31:
+        raise ValueError(f"{name}: {batch} grids of {(x, y, z)} voxels are 2³¹ or more; take fewer at a time")
+    return x, y, z
 
 
 def downsample(voxelgrids: torch.Tensor, scale: tuple[int, int, int]) -> torch.Tensor:
@@ -31,6 +57,7 @@ def downsample(voxelgrids: torch.Tensor, scale: tuple[int, int, int]) -> torch.T
         ValueError: Wrong shape, or a scale below 1 or beyond the grid.
     """
     check_grids(voxelgrids)
+    scale = check_shape("scale", scale)
     for axis, (size, factor) in enumerate(zip(voxelgrids.shape[1:], scale, strict=True)):
         if not 1 <= factor <= size:
             raise ValueError(f"scale[{axis}] must be from 1 to the {size} voxels of that axis, not {factor}")
@@ -139,10 +166,11 @@ def project_odms(odms: torch.Tensor, voxelgrids: torch.Tensor | None = None, vot
 
     Raises:
         TypeError: Wrong type.
-        ValueError: Wrong shapes.
+        ValueError: Wrong shapes, depths outside 0..n, or no votes.
     """
     check_tensor("odms", odms, (None, 6, None, None), (*INDICES, torch.uint8, torch.int16, torch.int8))
     size = odms.shape[2]
+    votes = check_whole("votes", votes, least=1)
     if odms.shape[3] != size:
         raise ValueError(f"odms must be squares, not {tuple(odms.shape)}")
     if voxelgrids is not None:
@@ -150,6 +178,8 @@ def project_odms(odms: torch.Tensor, voxelgrids: torch.Tensor | None = None, vot
         if voxelgrids.shape != (len(odms), size, size, size):
             wanted = (len(odms), size, size, size)
             raise ValueError(f"voxelgrids must have the shape {wanted}, not {tuple(voxelgrids.shape)}")
+        check_same_device(odms=odms, voxelgrids=voxelgrids)
+    check_indices("odms", odms, size + 1, "voxels of a line and its end")
     empty = torch.zeros(len(odms), size, size, size, dtype=torch.uint8, device=odms.device)
     steps = torch.arange(size, device=odms.device)
     for number, axis in enumerate((3, 3, 2, 2, 1, 1)):

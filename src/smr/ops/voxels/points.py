@@ -8,7 +8,7 @@ import math
 import torch
 
 from ..tensors import FLOATS, check_finite, check_tensor
-from .grids import check_grids
+from .grids import check_shape, check_values
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,12 @@ def voxelize_points(points: torch.Tensor, shape: tuple[int, int, int]) -> torch.
 
     Raises:
         TypeError: Wrong type.
-        ValueError: Wrong shape, or a coordinate that is not finite.
+        ValueError: Wrong shape, a coordinate that is not finite, or 2^31 voxels and more.
     """
-    dims = points.shape if isinstance(points, torch.Tensor) else torch.Size([0, 0])
-    check_tensor("points", points, (*dims[:-2], None, 3) if len(dims) >= 2 else (None, 3), (*FLOATS, torch.float16))
+    check_tensor("points", points, (None, 3), (*FLOATS, torch.float16), batched=True)
+    dims = points.shape
     check_finite("points", points)
-    if len(shape) != 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
-        raise ValueError(f"shape must be three numbers of voxels, not {shape}")
+    shape = check_shape("shape", shape, batch=math.prod(dims[:-2]))
     places = torch.round(points.detach()).reshape(math.prod(dims[:-2]), dims[-2], 3)
     size = torch.tensor(shape, device=points.device)
     within = ((places >= 0) & (places < size)).all(dim=2)
@@ -59,7 +58,7 @@ def cubic_mesh(voxelgrid: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         TypeError: Wrong type.
         ValueError: Wrong shape.
     """
-    check_grids(voxelgrid[None] if isinstance(voxelgrid, torch.Tensor) else voxelgrid)
+    check_values("voxelgrid", voxelgrid, 3)
     filled = voxelgrid != 0
     size = torch.tensor(filled.shape, device=filled.device)
     sides = []

@@ -14,6 +14,7 @@ import warp as wp
 from ..mesh.faces import check_mesh, index_vertices_by_faces
 from ..tensors import as_warp, launch, use_warp, warp_device
 from . import voxelize_kernels, voxelize_torch
+from .grids import check_shape
 
 _ITEMS = 1 << 18
 """Work items on a GPU, each of which takes every so manieth row."""
@@ -90,15 +91,14 @@ def voxelize_solid(vertices: torch.Tensor, faces: torch.Tensor, shape: tuple[int
 def _corners(vertices: torch.Tensor, faces: torch.Tensor, shape: tuple[int, int, int]) -> torch.Tensor:
     """Corners of the faces, (B, F, 3, 3) in double precision, checked."""
     check_mesh(vertices, faces, finite=True)
-    if len(shape) != 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
-        raise ValueError(f"shape must be three numbers of voxels, not {shape}")
+    shape = check_shape("shape", shape)
     corners = (
         index_vertices_by_faces(vertices.detach(), faces)
         .double()
         .reshape(math.prod(vertices.shape[:-2]), len(faces), 3, 3)
     )
     if len(corners) * shape[0] * shape[1] * (shape[2] + 1) >= _LARGEST or corners.numel() >= _LARGEST:
-        raise ValueError(f"{len(corners)} grids of {tuple(shape)} voxels are 2³¹ or more; take fewer at a time")
+        raise ValueError(f"shape: {len(corners)} grids of {shape} voxels are 2³¹ or more; take fewer at a time")
     return corners.clamp(-_FAR, _FAR)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ....ops import mesh as ops
+from ....ops.tensors import check_whole
 
 __all__ = [
     "auto_uv",
@@ -72,9 +73,8 @@ def simplify_mesh(
 ) -> Any:
     """Collapse edges until so many vertices are left. Thin shapes keep their topology: they never lose all faces."""
     vertices, triangles = _parts(mesh, faces)
-    result = ops.simplify(
-        vertices, triangles, target_vertices=target_number_of_vertices, preserve_border=preserve_border
-    )
+    target = check_whole("target_number_of_vertices", target_number_of_vertices, least=1)
+    result = ops.simplify(vertices, triangles, target_vertices=target, preserve_border=preserve_border)
     return _like(mesh, faces, *result)
 
 
