@@ -50,6 +50,9 @@ def main(args: list[str]) -> int:
     is_module = args[0] == "-m"
     sys.argv = args[1:] if is_module else args
     try:
+        from ..ops import require_torch  # raises itself where torch is missing
+
+        require_torch()
         if is_module:
             _check_module(args[1])
         else:

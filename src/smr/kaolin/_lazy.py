@@ -21,11 +21,11 @@ class _LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         homes, uses = self.__dict__["_smr_homes"], self.__dict__["_smr_absent"]
         if name in homes:
-            value = getattr(import_module(homes[name], self.__name__), name)
+            value = getattr(_imported(homes[name], self.__name__), name)
         elif name in uses:
             value = absent(f"{self.__name__.removeprefix('smr.')}.{name}", uses[name])
         elif not name.startswith("__") and find_spec(f"{self.__name__}.{name}") is not None:
-            value = import_module(f"{self.__name__}.{name}")
+            value = _imported(f"{self.__name__}.{name}")
         else:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         self.__dict__[name] = value
@@ -43,6 +43,17 @@ class _LazyPackage(ModuleType):
         names = {*self._smr_homes, *self._smr_absent, *self.__dict__.get("__all__", ()), *submodules}
         special = {name for name in self.__dict__ if name.startswith("__")}
         return sorted({name for name in names if not name.startswith("_")} | special)
+
+
+def _imported(name: str, package: str | None = None) -> ModuleType:
+    try:
+        return import_module(name, package)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            from ..ops import require_torch  # which says how to install it
+
+            require_torch()
+        raise
 
 
 def reexport(
