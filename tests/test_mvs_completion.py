@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from smr.mvs.completion import COST, ISLAND, complete, without_islands
+from smr.mvs.completion import COST, ISLAND, complete, without_fringe, without_islands
 from smr.mvs.geometry import make_level
 from smr.mvs.neighbours import Neighbourhood
 from smr.records import Camera
@@ -82,3 +82,20 @@ def test_small_pieces_are_dropped() -> None:
     assert not kept[150:152, 250:252].any()
     assert not kept[60:62, 90:93].any()
     assert kept.sum() == 170 * 100 - 6
+
+
+def test_the_fringe_of_an_outline_is_dropped() -> None:
+    ball = disk(20)
+    grey = np.where(ball, 60 + 10.0 * (COLUMNS % 3), 220.0).astype(np.float32)
+    depth = np.where(disk(23), 1.0, 0.0).astype(np.float32)  # three pixels of the backdrop have the ball's depth
+    np.testing.assert_array_equal(without_fringe(depth, grey, "cpu"), ball)
+    small = disk(3, 44, 36)
+    depth[small] = 0  # a hole is no backdrop, whatever its colour
+    grey[small] = 220.0
+    np.testing.assert_array_equal(without_fringe(depth, grey, "cpu"), ball & ~small)
+
+
+def test_an_outline_without_an_edge_stays() -> None:
+    depth = np.where(disk(20), 1.0, 0.0).astype(np.float32)
+    kept = without_fringe(depth, np.full(depth.shape, 90.0, np.float32), "cpu")
+    np.testing.assert_array_equal(kept, depth > 0)

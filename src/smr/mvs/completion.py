@@ -3,8 +3,8 @@
 Nothing of this is believed until other maps have the same surface there.
 """
 
-# ruff: noqa: UP018, RUF046
-# Warp: a name that changes in a loop must start as int(0), not as a constant.
+# ruff: noqa: UP018, RUF046, SIM102
+# Warp: a name that changes in a loop must start as int(0), not as a constant; `and` evaluates both sides.
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ REACH = 0.1
 """Share of the image's longer side up to which neighbours are looked for."""
 ISLAND = 1.5e-4
 """Share of the image; smaller pieces of a depth map that hang together with nothing are dropped."""
+BACKDROP = 1e-3
+"""Share of the image; smaller holes of a depth map are no backdrop."""
 _JUMP = 0.02
 """Relative difference of depth at which two neighbouring pixels do not hang together."""
 
@@ -38,6 +40,8 @@ _STEP = wp.constant(10.0)  # grey levels from one pixel of a ray to the next
 _SPAN = wp.constant(24.0)  # grey levels from a ray's start
 _NEAR = wp.constant(0.005)  # relative difference of inverse depth
 _AGREEING = wp.constant(0.75)
+_FRINGE = wp.constant(4)  # pixels; half of the smallest patch, and one
+_EDGE = wp.constant(25.0)  # grey levels
 
 _Slots: Any = wp.types.vector(length=16, dtype=wp.float32)
 
@@ -180,3 +184,64 @@ def without_islands(depth: Float32[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"
 def _linked(first: Float32[np.ndarray, "h w"], second: Float32[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"]:
     """Whether neighbouring pixels have depths that hang together."""
     return (first > 0) & (second > 0) & (np.abs(first - second) <= _JUMP * np.minimum(first, second))
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _trim(
+    base: int,
+    image: wp.array2d(dtype=wp.float32),
+    depth: wp.array2d(dtype=wp.float32),
+    backdrop: wp.array2d(dtype=wp.uint8),
+    kept: wp.array2d(dtype=wp.uint8),
+):
+    """Mark the pixels that are not fringe: see `without_fringe`."""
+    item = base + wp.tid()
+    row = item // depth.shape[1]
+    column = item - row * depth.shape[1]
+    kept[row, column] = wp.uint8(1)
+    if depth[row, column] <= 0.0:
+        kept[row, column] = wp.uint8(0)
+        return
+    grey = image[row, column]
+    for direction in range(8):
+        du = wp.where(direction % 4 == 0, 1, wp.where(direction % 4 == 2, 0, 1))
+        dv = wp.where(direction % 4 == 0, 0, wp.where(direction % 4 == 3, -1, 1))
+        sign = wp.where(direction < 4, 1, -1)
+        outside = int(0)
+        edge = int(0)
+        going = int(1)
+        for t in range(1, _FRINGE + 1):
+            i = column + sign * t * du
+            j = row + sign * t * dv
+            if going == 1 and i >= 0 and j >= 0 and i < depth.shape[1] and j < depth.shape[0]:
+                if wp.abs(image[j, i] - grey) > _STEP:
+                    going = 0
+                elif backdrop[j, i] != wp.uint8(0):
+                    outside = 1
+            i = column - sign * t * du
+            j = row - sign * t * dv
+            if i >= 0 and j >= 0 and i < depth.shape[1] and j < depth.shape[0]:
+                if depth[j, i] > 0.0 and wp.abs(image[j, i] - grey) > _EDGE:
+                    edge = 1
+        if outside == 1 and edge == 1:
+            kept[row, column] = wp.uint8(0)
+
+
+def without_fringe(
+    depth: Float32[np.ndarray, "h w"], image: Float32[np.ndarray, "h w"], device: str
+) -> Bool[np.ndarray, "h w"]:
+    """Where a depth map is more than the fringe of something.
+
+    Patches at an outline show its edge, so that a strip of backdrop gets the depth of what is before it. A pixel is
+    fringe if it has the grey level of a backdrop without depth on one side, and there is an edge close by on the other.
+    """
+    labels, count = ndimage.label(depth <= 0)
+    large = np.bincount(labels.ravel(), minlength=count + 1) >= BACKDROP * depth.size
+    large[0] = False
+    kept = wp.empty(depth.shape, dtype=wp.uint8, device=device)
+    arrays = [wp.array(np.ascontiguousarray(one), dtype=wp.float32, device=device) for one in (image, depth)]
+    arrays.append(wp.array(large[labels].astype(np.uint8), dtype=wp.uint8, device=device))
+    launch_chunked(_trim, depth.size, arrays, outputs=[kept], device=device)
+    found: np.ndarray = kept.numpy()
+    return found > 0

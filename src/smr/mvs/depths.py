@@ -16,7 +16,7 @@ from ..progress import Track, step, untracked
 from ..records import Camera, Capture, DepthMap, Frame, Mesh
 from ..run_folder import capture_fingerprint, fingerprint
 from ..tsdf.volume import free_bytes
-from .completion import complete, without_islands
+from .completion import complete, without_fringe, without_islands
 from .consistency import confirm
 from .effort import Effort, effort_of
 from .geometry import make_level, make_sources, relative_geometry
@@ -27,7 +27,7 @@ from .silhouettes import before_dark, fill_in, hull_of
 from .store import Store, map_bytes
 
 log = logging.getLogger(__name__)
-VERSION = 3
+VERSION = 4
 """Counts changes of the method; maps of another are made again."""
 ASKED = 8
 """Maps that may confirm a depth."""
@@ -221,10 +221,13 @@ class _Run:
     def _finish(self, i: int, stage: str) -> None:
         view, device = self.views[i], self.matcher.device
         depth, weight = self._confirmed(i, stage)
-        kept = without_islands(depth)
+        depth = np.where(without_islands(depth), depth, np.float32(0))
+        pyramid = self.matcher.photos.pyramid(view)
+        grey = pyramid.images[0].numpy().reshape(depth.shape).astype(np.float32)
+        kept = without_fringe(depth, grey, device)
         depth, weight = np.where(kept, depth, np.float32(0)), np.where(kept, weight, np.float32(0))
         if self.hull is not None:
-            shown = self.matcher.photos.pyramid(view).masks[0].numpy().reshape(depth.shape) > 0
+            shown = pyramid.masks[0].numpy().reshape(depth.shape) > 0
             depth, weight = fill_in(depth, weight, shown, self.hull, view, device)
         self.store.put_depth(view.frame, depth, weight)
 
