@@ -54,10 +54,9 @@ def _store(found: Collected, file: Path, name: str) -> None:
     for kind in _WIDTHS:
         for i, block in enumerate(getattr(found, kind)):
             arrays[f"{kind}{i}"] = block
-    corners = np.concatenate(found.corners) if found.corners else np.zeros((0, 3), np.int64)
+    corners, sizes = found.faces()
     small = not len(corners) or (corners.max() < 2**31 and corners.min() >= -(2**31))
     arrays["corners"] = corners.astype(np.int32) if small else corners
-    sizes = np.concatenate(found.sizes) if found.sizes else np.zeros(0, np.int64)
     same = len(sizes) > 0 and bool((sizes == sizes[0]).all())
     arrays["sizes"] = sizes[:1] if same else sizes
     about = {"key": name, "faces": len(sizes), "libraries": found.libraries, "uses": found.uses, "counts": found.counts}

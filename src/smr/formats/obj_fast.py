@@ -70,7 +70,7 @@ def _read_segment(text: bytes, edges: np.ndarray, totals: np.ndarray) -> Iterato
     starts[:, [0, 1, 2, 3, 4, 8]] = ends - lengths
     before = totals + np.cumsum(counted[:, :3], axis=0) - counted[:, :3]
     totals += counted[:, :3].sum(axis=0)
-    numbers = [np.full(int(ends[-1, i]), np.nan) for i in range(3)]
+    numbers = [np.empty(int(ends[-1, i])) for i in range(3)]
     corners, sizes = np.empty((int(ends[-1, 4]), 3), np.int64), np.empty(int(ends[-1, 3]), np.int64)
     uses, rough = np.zeros((int(ends[-1, 5]), 3), np.int32), np.zeros(count, np.int32)
     inputs = [data, places, *words, wp.array(kernels.POWERS, dtype=wp.float64, device="cpu"), counts]

@@ -22,6 +22,7 @@ _PLUS, _MINUS, _DOT, _SLASH, _ZERO = (wp.constant(ord(c)) for c in "+-./0")
 _LOWER_E, _LOWER_F, _LOWER_N, _LOWER_T, _LOWER_V = (wp.constant(ord(c)) for c in "efntv")
 _UPPER_E = wp.constant(ord("E"))
 _EXACT = wp.constant(wp.int64(1 << 53))
+_NOTHING = wp.constant(wp.float64(np.nan))
 _MISSING = wp.constant(wp.int64(1 << 40))
 POWERS = 10.0 ** np.arange(23)
 
@@ -299,6 +300,8 @@ def _row(
             value, good = _number(data, begin, after, powers)
             values[target + column] = value
             plain = plain and good
+        else:
+            values[target + column] = _NOTHING
     return plain
 
 

@@ -45,6 +45,21 @@ class Collected:
     """First face and name of each `usemtl`."""
     counts: dict[str, int] = field(default_factory=lambda: {"v": 0, "vt": 0, "vn": 0, "f": 0})
 
+    def faces(self) -> tuple[np.ndarray, np.ndarray]:
+        """All corners, C×3, and the number of corners of each face, F."""
+        return _together(self.corners, (0, 3)), _together(self.sizes, (0,))
+
+
+def _together(blocks: list[np.ndarray], empty: tuple[int, ...]) -> np.ndarray:
+    """Blocks one after another; not copied where they lie so already, as parts of one array."""
+    if not blocks:
+        return np.zeros(empty, np.int64)
+    base = blocks[0].base
+    length = sum(map(len, blocks))
+    if base is not None and len(base) == length and all(block.base is base for block in blocks):
+        return base
+    return np.concatenate(blocks)
+
 
 def read_obj(path: Path) -> Model:
     """Read an OBJ with its materials and textures.
@@ -64,8 +79,9 @@ def collect_obj(path: Path, text: bytes, large: int = _LARGE) -> Collected:
     """
     if b"\0" in text[:4096]:
         raise damaged(path, "it is not text, as OBJ is")
-    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if b"\\\n" in text:
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if b"\\" in text and b"\\\n" in text:
         text = text.replace(b"\\\n", b"  ")  # a line that goes on
     found = Collected(path)
     edges = _edges(text)
@@ -202,8 +218,7 @@ def _at_line(path: Path, text: bytes, block: bytes, begin: int, error: NotANumbe
 
 def _parts(found: Collected, world_up: str | None) -> Parts:
     vertices, colors = _vertices(found)
-    corners = np.concatenate(found.corners) if found.corners else np.zeros((0, 3), np.int64)
-    sizes = np.concatenate(found.sizes) if found.sizes else np.zeros(0, np.int64)
+    corners, sizes = found.faces()
     parts = Parts(found.path, vertices, corners[:, 0], sizes, colors=colors)
     parts.world_up = world_up  # type: ignore[assignment]
     if found.uvs and (corners[:, 1] >= 0).any():

@@ -193,8 +193,7 @@ def _mesh(
     raw: bool,
 ) -> SurfaceMesh | None:
     vertices = torch.from_numpy(joined(found.vertices, 3).astype(np.float32))
-    corners = torch.from_numpy(np.concatenate(found.corners) if found.corners else np.zeros((0, 3), np.int64))
-    counts = torch.from_numpy(np.concatenate(found.sizes) if found.sizes else np.zeros(0, np.int64))
+    corners, counts = map(torch.from_numpy, found.faces())
     _check_corners(found, corners, len(vertices))
     uvs = materials is not None and bool(found.uvs)
     normals = with_normals and bool(found.normals)
