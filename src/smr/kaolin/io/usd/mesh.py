@@ -168,6 +168,7 @@ def export_mesh(
     overwrite_textures: bool = False,
     overwrite: bool = False,
     *,
+    time_samples: Sequence[float] | None = None,
     complete: bool = False,
 ) -> Usd.Stage:
     """Write one mesh to a file of its own.
@@ -175,7 +176,7 @@ def export_mesh(
     Args:
         file_path: A .usd, .usda, .usdc file, with images beside it, or a .usdz package, with images in it.
         scene_path: Where in the scene. A mesh (anything with `vertices` and `faces`) may stand here instead, and
-            gives all that is not given otherwise.
+            gives all that is not given otherwise; or vertices and, after them, faces.
         vertices: (V, 3).
         faces: (F, FSz).
         uvs: (U, 2), (0, 0) is the image's top left corner.
@@ -188,6 +189,7 @@ def export_mesh(
         time: When; None: always.
         overwrite_textures: Write over images of the same names instead of choosing free ones.
         overwrite: Write over the file.
+        time_samples: The time, as a list of one.
         complete: Write also what viewers need: that the mesh is not to be subdivided, its extent, metres, and how
             textures are looked up. Kaolin leaves that out; packages always have it.
 
@@ -199,6 +201,10 @@ def export_mesh(
         ValueError: A shape or the ending is not as it should be.
         SmrError: The file cannot be written.
     """
+    time = _only_time(time, time_samples)
+    if isinstance(scene_path, torch.Tensor):
+        faces = faces if vertices is None else vertices
+        vertices, scene_path = scene_path, "/World/Meshes/mesh_0"
     if hasattr(scene_path, "vertices"):
         mesh, scene_path = scene_path, "/World/Meshes/mesh_0"
         vertices, faces, uvs, face_uvs_idx, face_normals, material_assignments, materials = _parts_of(
@@ -225,6 +231,15 @@ def export_mesh(
         overwrite,
         complete=complete,
     )
+
+
+def _only_time(time: float | None, time_samples: Sequence[float] | None) -> float | None:
+    """The one time at which a mesh is written, given in either way."""
+    if time_samples is None:
+        return time
+    if time is not None or len(time_samples) != 1:
+        raise ValueError(f"time_samples must be one time, and time left out, not {list(time_samples)} and {time}")
+    return float(time_samples[0])
 
 
 def _parts_of(mesh: Any, given: Sequence[Any]) -> list[Any]:
