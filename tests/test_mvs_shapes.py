@@ -68,6 +68,8 @@ def test_the_hull_fills_holes_and_stereo_before_it_is_wrong(tmp_path: Path) -> N
     depth, shown = exact.copy(), exact > 0
     depth[40:50, 55:65] = 0.0  # a hole
     depth[30:35, 55:60] = 0.5  # before the ball
+    depth[52:56, 55:60] = 1.3  # behind it
+    depth[5:8, 5:8] = 1.0  # beside it
     view = View("a", 0, Photo(tmp_path / "a.png", CAMERA, pose), CAMERA, pose)
     filled, weight = fill_in(depth, np.where(depth > 0, 1, 0).astype(np.float32), shown, MESH, view, "cpu")
     np.testing.assert_allclose(filled[shown], exact[shown], rtol=1e-5)

@@ -27,7 +27,7 @@ from .silhouettes import before_dark, fill_in, hull_of
 from .store import Store, map_bytes
 
 log = logging.getLogger(__name__)
-VERSION = 4
+VERSION = 5
 """Counts changes of the method; maps of another are made again."""
 ASKED = 8
 """Maps that may confirm a depth."""

@@ -21,8 +21,8 @@ from .photos import Photos, View
 log = logging.getLogger(__name__)
 HULL_WEIGHT = 1.0 / 16.0
 """How much a depth of the hull counts: any that stereo found counts more."""
-_BEFORE_HULL = 0.99
-"""Stereo before the hull by more than this part is wrong."""
+_BESIDE_HULL = 0.01
+"""Stereo before the hull or behind it by more than this part is wrong."""
 _SHADOW = 0.25
 """Where the bound between backdrop and object lies between their mean levels; low, lest shadows are cut out."""
 _HOLE = 0.03
@@ -89,10 +89,15 @@ def fill_in(
     view: View,
     device: str,
 ) -> tuple[Float32[np.ndarray, "h w"], Float32[np.ndarray, "h w"]]:
-    """A depth map without what lies before the hull, and with the hull where there is nothing in the mask."""
+    """A depth map without what lies outside the hull, and with the hull where there is nothing in the mask."""
     vertices = transform_points(rigid_inverse(view.world_from_camera), hull.vertices.astype(np.float64))
     front = rasterize(vertices, hull.faces, view.camera, device=device).depth
-    wrong = (front > 0) & (depth < _BEFORE_HULL * front)
+    ahead = np.maximum(vertices[:, 2:], 1e-3 * max(float(front.max(initial=0)), 1e-12))
+    turned = rasterize(vertices / ahead**2, hull.faces, view.camera, device=device).depth  # the last is now the first
+    with np.errstate(divide="ignore"):
+        back = np.where(turned > 0, 1.0 / turned, 0.0)
+    outside = (front <= 0) | (depth < (1 - _BESIDE_HULL) * front) | (depth > (1 + _BESIDE_HULL) * back)
+    wrong = (depth > 0) & outside
     empty = ((depth <= 0) | wrong) & (front > 0) & shown
     depth = np.where(empty, front, np.where(wrong, np.float32(0), depth))
     weight = np.where(empty, np.float32(HULL_WEIGHT), np.where(wrong, np.float32(0), weight))
