@@ -18,19 +18,19 @@ SLOPED = 0.8 + 0.002 * COLUMNS - 0.001 * ROWS
 """Inverse depth of a plane."""
 
 
-def completed(near: np.ndarray, sure: np.ndarray, grey: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def completed(near: np.ndarray, sure: np.ndarray, grey: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:
     """Planes and costs; where nothing is sure there are planes of cost 1.5 at inverse depth 1.9."""
     planes = np.zeros((near.size, 3), np.float32)
     planes[:, 0] = np.where(sure, near, 1.9).ravel()
     costs = np.where(sure, 0.1, 1.5).astype(np.float32).ravel()
-    level = make_level(CAMERA, 1, 0, AROUND, 0.0, "cpu")
+    level = make_level(CAMERA, 1, 0, AROUND, 0.0, device)
     new_planes, new_costs = complete(
         level,
-        wp.array(grey.astype(np.float16).ravel(), dtype=wp.float16, device="cpu"),
-        wp.array(np.ones(near.size, np.uint8), dtype=wp.uint8, device="cpu"),
-        (wp.array(planes, dtype=wp.vec3, device="cpu"), wp.array(costs, dtype=wp.float32, device="cpu")),
-        wp.array(np.where(sure, 1 / near, 0).astype(np.float32).ravel(), dtype=wp.float32, device="cpu"),
-        "cpu",
+        wp.array(grey.astype(np.float16).ravel(), dtype=wp.float16, device=device),
+        wp.array(np.ones(near.size, np.uint8), dtype=wp.uint8, device=device),
+        (wp.array(planes, dtype=wp.vec3, device=device), wp.array(costs, dtype=wp.float32, device=device)),
+        wp.array(np.where(sure, 1 / near, 0).astype(np.float32).ravel(), dtype=wp.float32, device=device),
+        device,
     )
     return new_planes.numpy().reshape(72, 96, 3), new_costs.numpy().reshape(72, 96)
 
@@ -39,19 +39,19 @@ def disk(radius: float, column: int = 48, row: int = 36) -> np.ndarray:
     return (COLUMNS - column) ** 2 + (ROWS - row) ** 2 < radius**2
 
 
-def test_a_hole_in_a_plane_gets_the_plane() -> None:
+def test_a_hole_in_a_plane_gets_the_plane(device: str) -> None:
     hole = disk(5)
-    planes, costs = completed(SLOPED, ~hole, np.full(hole.shape, 200.0))
+    planes, costs = completed(SLOPED, ~hole, np.full(hole.shape, 200.0), device)
     assert (costs[hole] == np.float32(COST)).all()
     np.testing.assert_allclose(planes[hole][:, 0], SLOPED[hole], rtol=1e-5)
     np.testing.assert_allclose(planes[hole][:, 1:], np.tile([0.002, -0.001], (hole.sum(), 1)), atol=1e-5)
     assert (costs[~hole] == np.float32(0.1)).all()  # what is sure stays
 
 
-def test_some_wrong_neighbours_do_not_matter() -> None:
+def test_some_wrong_neighbours_do_not_matter(device: str) -> None:
     hole = disk(5)
     near = np.where(2 * np.abs(ROWS - 36) < COLUMNS - 48, 1.5, SLOPED)  # a wedge of 53 degrees
-    planes, costs = completed(near, ~hole, np.full(hole.shape, 200.0))
+    planes, costs = completed(near, ~hole, np.full(hole.shape, 200.0), device)
     filled = hole & (costs == np.float32(COST))
     assert filled[36, 44]
     np.testing.assert_allclose(planes[filled][:, 0], SLOPED[filled], rtol=2e-3)
@@ -66,8 +66,10 @@ def test_some_wrong_neighbours_do_not_matter() -> None:
         (SLOPED, disk(5, 20, 20), np.full((72, 96), 200.0)),  # too far away
     ],
 )
-def test_what_is_no_hole_in_a_surface_is_left_alone(near: np.ndarray, sure: np.ndarray, grey: np.ndarray) -> None:
-    planes, costs = completed(near, sure, grey)
+def test_what_is_no_hole_in_a_surface_is_left_alone(
+    near: np.ndarray, sure: np.ndarray, grey: np.ndarray, device: str
+) -> None:
+    planes, costs = completed(near, sure, grey, device)
     assert costs[36, 48] == np.float32(1.5)
     assert planes[36, 48, 0] == np.float32(1.9)
 
@@ -84,18 +86,18 @@ def test_small_pieces_are_dropped() -> None:
     assert kept.sum() == 170 * 100 - 6
 
 
-def test_the_fringe_of_an_outline_is_dropped() -> None:
+def test_the_fringe_of_an_outline_is_dropped(device: str) -> None:
     ball = disk(20)
     grey = np.where(ball, 60 + 10.0 * (COLUMNS % 3), 220.0).astype(np.float32)
     depth = np.where(disk(23), 1.0, 0.0).astype(np.float32)  # three pixels of the backdrop have the ball's depth
-    np.testing.assert_array_equal(without_fringe(depth, grey, "cpu"), ball)
+    np.testing.assert_array_equal(without_fringe(depth, grey, device), ball)
     small = disk(3, 44, 36)
     depth[small] = 0  # a hole is no backdrop, whatever its colour
     grey[small] = 220.0
-    np.testing.assert_array_equal(without_fringe(depth, grey, "cpu"), ball & ~small)
+    np.testing.assert_array_equal(without_fringe(depth, grey, device), ball & ~small)
 
 
-def test_an_outline_without_an_edge_stays() -> None:
+def test_an_outline_without_an_edge_stays(device: str) -> None:
     depth = np.where(disk(20), 1.0, 0.0).astype(np.float32)
-    kept = without_fringe(depth, np.full(depth.shape, 90.0, np.float32), "cpu")
+    kept = without_fringe(depth, np.full(depth.shape, 90.0, np.float32), device)
     np.testing.assert_array_equal(kept, depth > 0)
