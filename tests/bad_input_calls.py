@@ -129,6 +129,8 @@ def _render_calls() -> dict[str, Call]:
     rays = {"points": torch.rand(1, 5, 2), "render_ranges": torch.tensor([[[-9.0, 9.0]]]).expand(1, 5, 2).contiguous()}
     features = torch.rand(1, 4, 3, 2)
     scene = {"vertices": v, "faces": f, "camera": k}
+    along = (torch.arange(8.0) + 0.5) / 8
+    texels = torch.stack(torch.meshgrid(along, along, indexing="xy"), -1)[None]
     calls: dict[str, Call] = {
         "antialias": (render.antialias, {"color": image, "fragments": fragments, **scene}),
         "face_neighbors": (render.face_neighbors, {"faces": f}),
@@ -145,7 +147,7 @@ def _render_calls() -> dict[str, Call]:
         "screen_derivatives": (render.screen_derivatives, {"attributes": v, "fragments": fragments, **scene}),
         "soft_mask": (render.soft_mask, {"face_vertices_image": xy, "selected_face_idx": seen, "knum": 3}),
         "soft_mask_hits": (render.soft_mask_hits, {"face_vertices_image": xy, "selected_face_idx": seen}),
-        "texture": (render.texture, {"image": image, "uv": torch.rand(1, 4, 4, 2)}),
+        "texture": (render.texture, {"image": image, "uv": texels}),
     }
     return {f"render.{name}": call for name, call in calls.items()}
 
