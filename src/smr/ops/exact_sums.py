@@ -16,7 +16,7 @@ from typing import Any, no_type_check
 import torch
 import warp as wp
 
-from .launches import launchers
+from .launches import Part, launchers
 
 _INFINITE: Any = wp.constant(0x7F800000)
 
@@ -31,6 +31,30 @@ def _exponent(bound: int, count_bits: int):
 @no_type_check
 def _power_of_two(exponent: int):
     return wp.cast(wp.int64(1023 + exponent) << wp.int64(52), wp.float64)
+
+
+@wp.func_native(
+    # Where a whole warp adds to one place, as at the background of a picture, it adds up first and waits in line once.
+    """
+#if defined(__CUDA_ARCH__)
+    const unsigned int warp = 0xffffffffu;
+    unsigned long long total = static_cast<unsigned long long>(value);
+    unsigned long long* at = reinterpret_cast<unsigned long long*>(sums.data + place);
+    int same = 0;
+    if (__activemask() == warp)
+        __match_all_sync(warp, static_cast<unsigned long long>(place), &same);
+    if (same)
+        for (int step = 16; step > 0; step >>= 1)
+            total += __shfl_xor_sync(warp, total, step);
+    if (!same || threadIdx.x % 32 == 0)
+        atomicAdd(at, total);
+#else
+    sums.data[place] += value;
+#endif
+"""
+)
+@no_type_check
+def _add(sums: wp.array(dtype=wp.int64), place: wp.int64, value: wp.int64): ...
 
 
 @wp.func
@@ -54,7 +78,7 @@ def contribute(
         bound = bounds[place]
         if bound < _INFINITE:
             scaled = wp.round(value * _power_of_two(_exponent(bound, count_bits)))
-            wp.atomic_add(sums, wp.int64(place) * wp.int64(channels) + wp.int64(channel), wp.int64(scaled))
+            _add(sums, wp.int64(place) * wp.int64(channels) + wp.int64(channel), wp.int64(scaled))
 
 
 @wp.kernel(enable_backward=False)
@@ -86,15 +110,15 @@ class ExactSums:
 
     def __init__(self, places: int, channels: int, most: int, device: torch.device) -> None:
         """Everything is zero at first."""
-        memory = torch.zeros(places * channels + (places + 1) // 2, dtype=torch.int64, device=device)
-        self.sums = memory[: places * channels]
-        self.bounds = memory[places * channels :].view(torch.int32)[:places]
+        self._memory = torch.zeros(places * channels + (places + 1) // 2, dtype=torch.int64, device=device)
+        self.sums = Part(self._memory.data_ptr(), places * channels)
+        self.bounds = Part(self.sums.pointer + 8 * self.sums.numbers, places)
         self.count_bits = max(int(most), 1).bit_length()
         self._channels = channels
 
     def read(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """The sums; NaN in all channels of a place that received NaN or infinity."""
-        result = torch.empty(shape, dtype=dtype, device=self.sums.device)
+        result = torch.empty(shape, dtype=dtype, device=self._memory.device)
         arguments = (self._channels, self.count_bits, self.bounds, self.sums, result)
-        _READ[dtype](self.sums.numel(), *arguments, like=result)
+        _READ[dtype](self.sums.numbers, *arguments, like=result)
         return result

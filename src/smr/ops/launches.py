@@ -6,9 +6,10 @@ arguments again. A `Launcher` keeps that description per thread and device, and 
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import warp as wp
@@ -18,6 +19,22 @@ from .tensors import warp_device
 
 _FEW = 4096
 """So many items are done sooner than they are given to threads."""
+_CPU = -1
+
+
+class Part(NamedTuple):
+    """A piece of a tensor's memory, for a kernel: making a tensor of it would take longer than the launch."""
+
+    pointer: int
+    numbers: int
+    """How many, of the kernel's type."""
+
+
+class _Recorded(threading.local):
+    """A thread's commands, by the number of the GPU."""
+
+    def __init__(self) -> None:
+        self.of_device: dict[int, tuple[Any, list[Any], list[int]]] = {}
 
 
 class Launcher:
@@ -26,74 +43,98 @@ class Launcher:
     On a GPU it runs in torch's current stream, and the host does not wait. Safe to call from several threads.
     """
 
-    def __init__(self, kernel: Any, *, disjoint: bool = True, block_dim: int = 256) -> None:
+    def __init__(self, kernel: Any, *, disjoint: bool = True, block_dim: int = 256, few: int = _FEW) -> None:
         """Nothing is compiled yet.
 
         Args:
             kernel: Concrete (an overload, where it is generic).
             disjoint: Items write to disjoint places, so that a CPU may run them on all cores.
             block_dim: Threads of a block on a GPU.
+            few: So many items run on one core of a CPU.
         """
         self._kernel = kernel
         self._disjoint = disjoint
         self._block_dim = block_dim
+        self._few = few
         self._types = [argument.type for argument in kernel.adj.args[1:]]
-        self._local = threading.local()
+        self._recorded = _Recorded()
 
     def __call__(self, dim: int, *arguments: Any, like: torch.Tensor) -> None:
         """Launch `dim` items.
 
         Args:
             dim: Number of items; none, no launch.
-            arguments: Contiguous tensors of the kernel's types (not checked), numbers and structs, after `base`.
+            arguments: After `base`: contiguous tensors of the kernel's types (not checked) and parts of them, Warp
+                arrays, numbers and structs. A tensor serves as an array of vectors or of several axes too.
             like: A tensor on the device to launch on.
         """
         if dim <= 0:
             return
         if like.is_cuda:
-            index = like.device.index or 0
-            stream = _stream(index, torch.cuda.current_stream(like.device).cuda_stream)
-            self.replay(dim, arguments, f"cuda:{index}", stream)
+            index = like.get_device()
+            self._replay(dim, arguments, index, _stream(index, torch._C._cuda_getCurrentRawStream(index)))
             return
         warp_device(like)
-        if self._disjoint and dim > _FEW:
+        if self._disjoint and dim > self._few:
             launch_chunked(self._kernel, dim, self._packed(arguments), device="cpu")
         else:
-            self.replay(dim, arguments, "cpu", None)
+            self._replay(dim, arguments, _CPU, None)
 
-    def replay(self, dim: int, arguments: tuple[Any, ...], device: str, stream: wp.Stream | None) -> None:
+    def _replay(self, dim: int, arguments: tuple[Any, ...], device: int, stream: wp.Stream | None) -> None:
         """Launch through this thread's recorded command for the device, recorded now if it is the first time."""
-        recorded = self._local.__dict__.get(device)
+        recorded = self._recorded.of_device.get(device)
         if recorded is None:
-            recorded = self._record(dim, arguments, device)
-            self._local.__dict__[device] = recorded
-        command, last = recorded
+            recorded = self._recorded.of_device[device] = self._record(dim, arguments, device)
+        command, last, numbers = recorded
         if last[0] != dim:
             command.set_dim(dim)
             last[0] = dim
         for place, argument in enumerate(arguments, 2):  # after the bounds and `base`
-            if isinstance(argument, torch.Tensor):
-                array = command.params[place]
-                array.data = argument.data_ptr()
-                array.shape[0] = argument.numel() // last[place]
+            if numbers[place] != 0:
+                self._point(command, last, place, argument, numbers[place])
             elif last[place] is not argument and last[place] != argument:
-                command.set_param_at_index(place - 1, argument)
+                if isinstance(argument, int | float) and isinstance(command.params[place], ctypes._SimpleCData):
+                    command.params[place].value = argument
+                else:
+                    command.set_param_at_index(place - 1, argument)
                 last[place] = argument
         command.launch(stream=stream)
 
-    def _record(self, dim: int, arguments: tuple[Any, ...], device: str) -> tuple[Any, list[Any]]:
-        """A command, and what was last given to it: size, and for each argument its numbers an element or its value."""
-        last = [dim, 0]
+    @staticmethod
+    def _point(command: Any, last: list[Any], place: int, data: Any, numbers: int) -> None:
+        """Let an array of the command be over a tensor's memory."""
+        kind = type(data)
+        if kind is Part:
+            pointer, size = data
+        elif kind is wp.array:
+            command.set_param_at_index(place - 1, data)
+            last[place] = None
+            return
+        else:
+            pointer, size = data.data_ptr(), data.numel()
+        if numbers < 0:
+            _lay_out(command.params[place], data, -numbers)
+        elif last[place] != (pointer, size):
+            command.params[place].shape[0] = size // numbers
+            last[place] = pointer, size
+        command.params[place].data = pointer
+
+    def _record(self, dim: int, arguments: tuple[Any, ...], device: int) -> tuple[Any, list[Any], list[int]]:
+        """A command; its size and what was last given to it; numbers in an array's element, negative for many axes."""
+        last: list[Any] = [dim, 0]
+        numbers = [0, 0]
         for argument, kind in zip(arguments, self._types, strict=True):
-            last.append(_numbers(kind.dtype) if isinstance(argument, torch.Tensor) else argument)
+            array = isinstance(argument, torch.Tensor | Part | wp.array)
+            last.append(None if array else argument)
+            numbers.append((_numbers(kind.dtype) * (1 if kind.ndim == 1 else -1)) if array else 0)
+        name, block_dim = ("cpu", None) if device == _CPU else (f"cuda:{device}", self._block_dim)
         inputs = [0, *self._packed(arguments)]
-        block_dim = None if device == "cpu" else self._block_dim
-        command = wp.launch(self._kernel, dim, inputs, device=device, record_cmd=True, block_dim=block_dim)
-        return command, last
+        command = wp.launch(self._kernel, dim, inputs, device=name, record_cmd=True, block_dim=block_dim)
+        return command, last, numbers
 
     def _packed(self, arguments: tuple[Any, ...]) -> list[Any]:
         return [
-            _described(argument, kind) if isinstance(argument, torch.Tensor) else argument
+            _described(argument, kind) if isinstance(argument, torch.Tensor | Part) else argument
             for argument, kind in zip(arguments, self._types, strict=True)
         ]
 
@@ -121,18 +162,39 @@ def _numbers(dtype: Any) -> int:
     return int(getattr(dtype, "_length_", 1))
 
 
-@lru_cache(maxsize=64)
-def _empty(kind: Any) -> tuple[Any, int]:
-    """The C structure of a Warp array, its stride in bytes."""
-    array = wp.empty(1, dtype=kind.dtype, device="cpu")
-    return type(array.__ctype__()), array.strides[0]
+@lru_cache(maxsize=1)
+def _structure() -> Any:
+    """The C structure of Warp arrays."""
+    return type(wp.empty(1, dtype=int, device="cpu").__ctype__())
 
 
-def _described(tensor: torch.Tensor, kind: Any) -> Any:
-    structure, stride = _empty(kind)
-    return structure(tensor.data_ptr(), 0, 1, (tensor.numel() // _numbers(kind.dtype),), (stride,))
+def _described(data: torch.Tensor | Part, kind: Any) -> Any:
+    """A Warp array's C structure over a tensor's memory."""
+    size, numbers = wp.types.type_size_in_bytes(kind.dtype), _numbers(kind.dtype)
+    if isinstance(data, Part):
+        return _structure()(data.pointer, 0, 1, (data.numbers // numbers,), (size,))
+    if kind.ndim == 1:
+        return _structure()(data.data_ptr(), 0, 1, (data.numel() // numbers,), (size,))
+    array = _structure()(data.data_ptr(), 0, kind.ndim, (1,) * kind.ndim, (size,) * kind.ndim)
+    _lay_out(array, data, numbers)
+    return array
+
+
+def _lay_out(array: Any, tensor: torch.Tensor, numbers: int) -> None:
+    """Sizes and strides of an array of several axes; a tensor's axes beyond those are the numbers of an element."""
+    stride = numbers * tensor.element_size()
+    for axis in reversed(range(array.ndim)):
+        array.shape[axis] = tensor.shape[axis]
+        array.strides[axis] = stride
+        stride *= tensor.shape[axis]
 
 
 @lru_cache(maxsize=64)
 def _stream(index: int, handle: int) -> wp.Stream:
     return wp.Stream(f"cuda:{index}", cuda_stream=handle)
+
+
+@lru_cache(maxsize=1024)
+def launcher_of(kernel: Any, block_dim: int) -> Launcher:
+    """The kernel's launcher, made once."""
+    return Launcher(kernel, block_dim=block_dim, few=1)

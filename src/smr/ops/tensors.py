@@ -16,7 +16,6 @@ from typing import Any
 import torch
 import warp as wp
 
-from ..arrays import launch_chunked
 from ..errors import SmrError
 
 FLOATS = (torch.float32, torch.float64)
@@ -196,14 +195,11 @@ def launch(
     Args:
         kernel: A one-dimensional Warp kernel; its item is `base + wp.tid()` and its writes are disjoint.
         dim: Number of items.
-        inputs: Warp arrays and scalars after `base`.
-        outputs: Warp arrays that it writes.
+        inputs: After `base`: scalars, and contiguous tensors of the kernel's types or Warp arrays (which cost more).
+        outputs: Tensors or Warp arrays that it writes.
         like: A tensor on the device to launch on.
         block_dim: Threads of a block on a GPU, for kernels whose threads work together.
     """
-    device = warp_device(like)
-    if device == "cpu":
-        launch_chunked(kernel, dim, inputs, outputs=outputs, device=device)
-    elif dim > 0:
-        with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(like.device)), sync_enter=False):
-            wp.launch(kernel, dim=dim, inputs=[0, *inputs], outputs=list(outputs), device=device, block_dim=block_dim)
+    from .launches import launcher_of  # which needs this module
+
+    launcher_of(kernel, block_dim)(dim, *inputs, *outputs, like=like)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from .tensors import as_warp, launch
+from .tensors import launch
 
 _BITS = 20
 """Bits of a coordinate on the Hilbert curve."""
@@ -48,16 +48,10 @@ class Forest:
         """Items of a cloud."""
         return self.order.shape[1]
 
-    def as_inputs(self) -> list[wp.array | int]:
+    def as_inputs(self) -> list[torch.Tensor | int]:
         """What a kernel needs to walk: items, their numbers, boxes, origin, items and levels of a tree."""
-        return [
-            as_warp(self.items.reshape(-1, self.items.shape[2], 3), wp.vec3d),
-            as_warp(self.order.reshape(-1)),
-            as_warp(self.boxes, wp.vec3),
-            as_warp(self.origin, wp.vec3d),
-            self.count,
-            self.depth,
-        ]
+        items = self.items.reshape(-1, *self.items.shape[2:])
+        return [items, self.order, self.boxes, self.origin, self.count, self.depth]
 
 
 def plant(items: torch.Tensor, *, leaf_size: int) -> Forest:
@@ -80,14 +74,13 @@ def plant(items: torch.Tensor, *, leaf_size: int) -> Forest:
     along = exact.reshape(clouds * count, corners * 3).index_select(0, rows.reshape(-1))
     along = along.reshape(clouds, count, corners, 3)
     boxes = torch.empty(clouds * 2 << depth, 2, 3, dtype=torch.float32, device=items.device)
-    inputs = [as_warp(along.reshape(-1, corners, 3), wp.vec3d), as_warp(origin, wp.vec3d), count, depth]
-    out = [as_warp(boxes, wp.vec3)]
-    launch(_bound_leaves, clouds << depth, inputs, outputs=out, like=items)
+    inputs = [along.reshape(-1, corners, 3), origin, count, depth]
+    launch(_bound_leaves, clouds << depth, inputs, outputs=[boxes], like=items)
     level = depth
     while level > 0:  # three levels a launch
         rise = min(3, level)
         level -= rise
-        launch(_bound_nodes, clouds << level, [level, rise, depth], outputs=out, like=items)
+        launch(_bound_nodes, clouds << level, [level, rise, depth], outputs=[boxes], like=items)
     return Forest(along, order, boxes, origin, frame, depth)
 
 
@@ -109,8 +102,7 @@ def curve_through(points: torch.Tensor) -> torch.Tensor:
 def _along_curve(points: torch.Tensor, frame: torch.Tensor) -> torch.Tensor:
     _refuse_more(points.shape[0] * points.shape[1])
     codes = torch.empty(points.shape[:2], dtype=torch.int64, device=points.device)
-    inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(frame, wp.vec4d), points.shape[1]]
-    launch(_hilbert, codes.numel(), inputs, outputs=[as_warp(codes.reshape(-1))], like=points)
+    launch(_hilbert, codes.numel(), [points.contiguous(), frame, points.shape[1]], outputs=[codes], like=points)
     if codes.device.type == "cpu":  # NumPy sorts several times as fast as torch here
         return torch.from_numpy(codes.numpy().argsort(axis=1, kind="stable").astype(np.int32))
     return torch.sort(codes, dim=1, stable=True).indices.int()

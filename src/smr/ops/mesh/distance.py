@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, no_type_check
 
 import torch
@@ -17,7 +18,6 @@ from ..segments import group_rows, segment_sum
 from ..tensors import (
     FLOATS,
     INDICES,
-    as_warp,
     check_finite,
     check_indices,
     check_same_device,
@@ -127,10 +127,18 @@ def take_triangles(vertices: torch.Tensor, faces: torch.Tensor) -> torch.Tensor:
 
 def corner_types(weights: torch.Tensor) -> torch.Tensor:
     """Where on its face a point lies, from which weights are exactly zero."""
-    zero = (weights == 0).int()
-    code = 5 * zero[..., 0] + 6 * zero[..., 1] + 4 * zero[..., 2]  # 4, 5, 6 on an edge; the sum of two at a corner
-    corner = torch.where(code == 10, 1, torch.where(code == 9, 2, 3))
-    return torch.where(code < 7, code, corner).int()
+    return _types_of_zeros(weights.device)[((weights == 0) * _places(weights.device)).sum(dim=-1)]
+
+
+@lru_cache(maxsize=8)
+def _places(device: torch.device) -> torch.Tensor:
+    return torch.tensor([1, 2, 4], device=device)
+
+
+@lru_cache(maxsize=8)
+def _types_of_zeros(device: torch.device) -> torch.Tensor:
+    """By which weights are zero, the first counting 1, the second 2, the third 4."""
+    return torch.tensor([0, 5, 6, 3, 4, 2, 1, 3], dtype=torch.int32, device=device)
 
 
 def plant_triangles(triangles: torch.Tensor) -> Forest:
@@ -180,13 +188,8 @@ def find_closest(
     faces = torch.empty(p.shape[:2], dtype=torch.int32, device=p.device)
     weights = torch.empty_like(p)
     if p.numel():
-        inputs = [as_warp(p.reshape(-1, 3), wp.vec3d), as_warp(curve_order(p, surface).reshape(-1)), p.shape[1]]
-        outputs = [
-            as_warp(offset.reshape(-1, 3), wp.vec3d),
-            as_warp(faces.reshape(-1)),
-            as_warp(weights.reshape(-1, 3), wp.vec3d),
-        ]
-        launch(_find_closest, faces.numel(), [*inputs, *surface.as_inputs()], outputs=outputs, like=p)
+        inputs = [p, curve_order(p, surface), p.shape[1], *surface.as_inputs()]
+        launch(_find_closest, faces.numel(), inputs, outputs=[offset, faces, weights], like=p)
     return offset, faces, weights
 
 

@@ -14,7 +14,7 @@ import warp as wp
 
 from ...mesh.winding import winding_number as winding_number_by_tree
 from ...records import Mesh
-from ..tensors import as_warp, launch, use_warp
+from ..tensors import launch, use_warp
 from ..trees import Forest, curve_order, leaf_start, next_pending
 from .distance import (
     check_mesh,
@@ -173,8 +173,8 @@ def _winding(
     ends = vertices[:, boundary.edges]
     if use_warp() and points.numel():
         turns = turns.contiguous()
-        inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(ends, wp.vec3d), points.shape[1]]
-        launch(_add_fans, turns.numel(), inputs, outputs=[as_warp(turns.reshape(-1))], like=points)
+        inputs = [points.contiguous(), ends.contiguous(), points.shape[1]]
+        launch(_add_fans, turns.numel(), inputs, outputs=[turns], like=points)
         return turns
     block = max(1, _PAIRS // (ends.shape[0] * ends.shape[1]))
     parts = [fan_angles(part, ends) for part in points.split(block, dim=1)]
@@ -233,10 +233,9 @@ def _cross(
     signed = torch.empty(points.shape[:2], dtype=torch.int32, device=points.device)
     plain = torch.empty_like(signed)
     if points.numel():
-        order = curve_order(points, surface).reshape(-1)
-        inputs = [as_warp(points.reshape(-1, 3), wp.vec3d), as_warp(order), points.shape[1], *surface.as_inputs()]
-        outputs = [as_warp(signed.reshape(-1)), as_warp(plain.reshape(-1))]
-        launch(_count_crossings, signed.numel(), inputs, outputs=outputs, like=points)
+        points = points.contiguous()
+        inputs = [points, curve_order(points, surface), points.shape[1], *surface.as_inputs()]
+        launch(_count_crossings, signed.numel(), inputs, outputs=[signed, plain], like=points)
     return signed, plain
 
 

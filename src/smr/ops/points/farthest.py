@@ -10,13 +10,12 @@ from typing import no_type_check
 import torch
 import warp as wp
 
-from ..tensors import as_warp, launch, use_warp
+from ..tensors import launch, use_warp
 from ..trees import box_distance, leaf_start, plant
+from .farthest_gpu import BLOCK, MOST_BUCKETS, pick_on_gpu
 from .neighbors import check_clouds
 
-_BLOCK = 512
-"""Threads of a GPU that work on a cloud together."""
-_BUCKETS = {"cpu": 64, "cuda": 32}
+_BUCKET = {"cpu": 64, "cuda": 32}
 """Points of a bucket."""
 _TAKEN = -2.0
 _LAST = -1.0
@@ -84,20 +83,23 @@ def _pick_plainly(places: torch.Tensor, distances: torch.Tensor, first: torch.Te
 
 def _pick_by_buckets(places: torch.Tensor, distances: torch.Tensor, first: torch.Tensor, count: int) -> torch.Tensor:
     clouds, total = places.shape[:2]
-    on_gpu = places.device.type == "cuda"
-    forest = plant(places[:, :, None], leaf_size=_BUCKETS[places.device.type])
+    on_gpu = places.is_cuda
+    most = MOST_BUCKETS if on_gpu else total
+    forest = plant(places[:, :, None], leaf_size=max(_BUCKET[places.device.type], -(-total // most)))
     order = forest.order.long()
     numbers = torch.arange(total, dtype=torch.int32, device=places.device).expand_as(order)
     place_of = torch.empty_like(forest.order).scatter_(1, order, numbers)
     distances = distances.gather(1, order)
-    tops = torch.full((clouds, 1 << forest.depth), torch.inf, dtype=torch.float64, device=places.device)
-    champions = torch.zeros((clouds, 1 << forest.depth), dtype=torch.int32, device=places.device)
     chosen = torch.empty((clouds, count), dtype=torch.int32, device=places.device)
     chosen[:, 0] = first
-    block = _BLOCK if on_gpu else 1
-    inputs = [as_warp(place_of), *forest.as_inputs(), block]
-    outputs = [as_warp(distances.reshape(-1)), as_warp(tops), as_warp(champions), as_warp(chosen)]
-    launch(_pick, clouds * block, inputs, outputs=outputs, like=places, block_dim=block)
+    if on_gpu:
+        inputs = [place_of.gather(1, first[:, None]), *forest.as_inputs()]
+        launch(pick_on_gpu, clouds * int(BLOCK), inputs, outputs=[distances, chosen], like=places, block_dim=int(BLOCK))
+        return chosen.long()
+    tops = torch.empty((clouds, 1 << forest.depth), dtype=torch.float64, device=places.device)
+    champions = torch.empty((clouds, 1 << forest.depth), dtype=torch.int32, device=places.device)
+    outputs = [distances, tops, champions, chosen]
+    launch(_pick, clouds, [place_of, *forest.as_inputs()], outputs=outputs, like=places)
     return chosen.long()
 
 
@@ -112,16 +114,13 @@ def _pick(
     origin: wp.array(dtype=wp.vec3d),
     count: int,
     depth: int,
-    block: int,
     distances: wp.array(dtype=wp.float64),
     tops: wp.array2d(dtype=wp.float64),
     champions: wp.array2d(dtype=int),
     chosen: wp.array2d(dtype=int),
 ):
-    """A block of threads for a cloud; each keeps its own buckets, and they agree on every point that is chosen."""
-    i = base + wp.tid()
-    cloud = i / block
-    lane = i - cloud * block
+    """A thread for a cloud; the first step looks into all buckets."""
+    cloud = base + wp.tid()
     leaves = 1 << depth
     root = cloud * 2 * leaves + leaves
     first = cloud * count
@@ -134,10 +133,9 @@ def _pick(
         holder = int((wp.int64(taken + 1) * wp.int64(leaves) - wp.int64(1)) / wp.int64(count))
         best = wp.float64(-4.0)
         best_point = int(2147483647)
-        leaf = int(lane)
-        while leaf < leaves:
+        for leaf in range(leaves):
             top = tops[cloud, leaf]
-            if leaf == holder or (usable and box_distance(boxes, root + leaf, local) < top):
+            if leaf == holder or step == 1 or (usable and box_distance(boxes, root + leaf, local) < top):
                 top = wp.float64(-4.0)
                 champion = int(2147483647)
                 for k in range(leaf_start(leaf, count, depth), leaf_start(leaf + 1, count, depth)):
@@ -160,11 +158,6 @@ def _pick(
                 if top > best or point < best_point:
                     best = top
                     best_point = point
-            leaf += block
-        farthest = wp.tile_max(wp.tile(best))[0]
-        if best != farthest:
-            best_point = int(2147483647)
-        latest = wp.tile_min(wp.tile(best_point))[0]
-        usable = farthest >= wp.float64(0.0)
-        if lane == 0:
-            chosen[cloud, step] = latest
+        latest = best_point
+        usable = best >= wp.float64(0.0)
+        chosen[cloud, step] = latest

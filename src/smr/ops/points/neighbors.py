@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from ...arrays import cpu_threads
 from ..segments import group_rows, segment_sum
-from ..tensors import FLOATS, as_warp, check_finite, check_same_device, check_tensor, check_whole, launch, use_warp
+from ..tensors import FLOATS, check_finite, check_same_device, check_tensor, check_whole, launch, use_warp
 from ..trees import Forest, box_distance, curve_order, curve_through, leaf_start, next_pending, plant
 
 _LEAF = 8
@@ -160,10 +160,10 @@ def walk_forest(points: torch.Tensor, k: int, forest: Forest, order: torch.Tenso
     inputs, count = _queries(points, forest, order)
     found = torch.zeros((count, k), dtype=torch.int32, device=points.device)
     if k == 1:
-        launch(_find_one, count, inputs, outputs=[as_warp(found.reshape(-1))], like=points)
+        launch(_find_one, count, inputs, outputs=[found], like=points)
     else:
         distances = torch.full((count, k), torch.inf, dtype=torch.float64, device=points.device)
-        launch(_find_k, count, inputs, outputs=[as_warp(distances), as_warp(found)], like=points)
+        launch(_find_k, count, inputs, outputs=[distances, found], like=points)
     return found.reshape(*points.shape[:2], k).long()
 
 
@@ -174,7 +174,7 @@ def count_within(points: torch.Tensor, targets: torch.Tensor, radius: float, mos
         return counts.long()
     if use_warp():
         inputs, count = _queries(points, plant_points(targets), None)
-        launch(_count, count, [*inputs, radius**2, most], outputs=[as_warp(counts.reshape(-1))], like=points)
+        launch(_count, count, [*inputs, radius**2, most], outputs=[counts], like=points)
         return counts.long()
     exact = points.detach().double(), targets.detach().double()
     block = max(1, _PAIRS // (targets.shape[1] * len(points)))
@@ -189,8 +189,7 @@ def _queries(points: torch.Tensor, forest: Forest, order: torch.Tensor | None) -
     """What all walks begin with, and the number of points."""
     exact = points.detach().double()
     order = curve_order(exact, forest) if order is None else order
-    inputs = [as_warp(exact.reshape(-1, 3), wp.vec3d), as_warp(order.reshape(-1)), points.shape[1]]
-    return [*inputs, *forest.as_inputs()], order.numel()
+    return [exact.contiguous(), order, points.shape[1], *forest.as_inputs()], order.numel()
 
 
 def compare_all(points: torch.Tensor, targets: torch.Tensor, k: int) -> torch.Tensor:

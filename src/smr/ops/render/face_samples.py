@@ -9,7 +9,7 @@ from typing import Any, no_type_check
 import torch
 import warp as wp
 
-from ..tensors import as_warp, launch, of_type, use_warp
+from ..tensors import launch, of_type, use_warp
 from ._sorting import stable_order
 from .screen_triangles import column_centre, edge, row_centre, with_sign
 
@@ -220,8 +220,8 @@ class _Interpolate(torch.autograd.Function):
         samples = face_idx.numel()
         out = corners.new_empty((samples, features.shape[1]))
         inputs = [
-            as_warp(face_idx.reshape(-1)), as_warp(points), as_warp(corners), as_warp(features),
-            wp.vec4i(*sizes), count, eps, as_warp(out),
+            face_idx.contiguous(), points.contiguous(), corners.contiguous(), features.contiguous(),
+            wp.vec4i(*sizes), count, eps, out,
         ]  # fmt: skip
         launch(of_type(_interpolate, out.dtype), samples, inputs, like=out)
         ctx.save_for_backward(face_idx, points, corners, features)
@@ -240,12 +240,10 @@ class _Interpolate(torch.autograd.Function):
         chunks = -(-samples // int(_CHUNK))
         sums = corners.new_zeros((len(corners), 6 + 3 * depth))
         heads = corners.new_empty((chunks, 6 + 3 * depth))
-        kept = [as_warp(keys), as_warp(order)]
-        data = [as_warp(points), as_warp(corners), as_warp(features), as_warp(grad), wp.vec4i(*sizes), eps]
-        launch(of_type(_sum_chunks, grad.dtype), chunks, [*kept, *data, as_warp(heads), as_warp(sums)], like=grad)
-        launch(
-            of_type(_join_chunks, grad.dtype), chunks * sums.shape[1], [*kept, as_warp(heads), as_warp(sums)], like=grad
-        )
+        data = [t.contiguous() for t in (keys, order, points, corners, features, grad)]
+        inputs = [*data, wp.vec4i(*sizes), eps, heads, sums]
+        launch(of_type(_sum_chunks, grad.dtype), chunks, inputs, like=grad)
+        launch(of_type(_join_chunks, grad.dtype), chunks * sums.shape[1], [*data[:2], heads, sums], like=grad)
         return None, None, sums[:, :6], sums[:, 6:].reshape(-1, depth), None, None, None
 
 

@@ -169,14 +169,15 @@ class _Rasterize(torch.autograd.Function):
         zbuf = torch.empty(shape, dtype=vertices.dtype, device=vertices.device)
         bary_coords = torch.empty((*shape, 3), dtype=vertices.dtype, device=vertices.device)
         scene = Scene(vertices, camera, rows, per_image, view)
-        before, watched = torch.empty(0, dtype=torch.int64, device=vertices.device), None
+        before = None
         for layer in range(layers):
             keys = scene.draw(before)
-            watched = watched or scene.watch()
+            if layer == 0:
+                scene.watch()
             arguments = (view, camera, vertices, vertices.shape[1], rows, per_image, keys, layer, layers)
             RESOLVE[vertices.dtype](keys.numel(), *arguments, pix_to_face, zbuf, bary_coords, like=vertices)
             before = keys
-        scene.raise_faults(watched, vertices, camera, faces)
+        scene.raise_faults(vertices, camera, faces)
         ctx.save_for_backward(vertices, camera, rows, pix_to_face)
         ctx.per_image, ctx.view = per_image, view
         ctx.mark_non_differentiable(pix_to_face)

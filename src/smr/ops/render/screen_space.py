@@ -5,11 +5,13 @@ On a GPU a thread draws a small face; a large one is cut into squares that wait 
 reads. Depths meet in atomic maxima of integers, which do not depend on the order: the result is deterministic.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
 import warp as wp
 
+from ..launches import Launcher
 from ..tensors import as_warp, check_same_device, check_tensor, check_whole, launch, of_type, use_warp
 from ._sorting import stable_order
 from .face_samples import edges_at, interpolate_faces, pixel_centres
@@ -47,31 +49,25 @@ def _find_on_gpu(
     face_idx = torch.empty((batch, height, width), dtype=torch.int64, device=corners.device)
     double = corners.dtype == torch.float64
     faces = torch.full((pixels if double else 0,), 2**31 - 1, dtype=torch.int32, device=corners.device)
-    faces_w, keys_w = as_warp(faces), as_warp(keys, wp.uint64)
-    data = [as_warp(corners), as_warp(depths)]
-    lists = [keys_w, faces_w, as_warp(waiting), as_warp(queue, wp.vec2i)]
+    data = [corners, depths]
+    lists = [keys, faces, waiting, queue]
     threads = min(_QUEUE_THREADS, len(queue))
     for stage in (int(DEPTH), int(FACE)) if double else (int(PACKED),):
         sizes = wp.vec3i(width, height, stage)
         if stage == int(FACE):
             waiting.zero_()
-        _launch(
-            of_type(draw_small, corners.dtype),
-            len(corners),
-            [*data, as_warp(valid), count, sizes, eps, *lists],
-            corners,
-        )
-        _launch(of_type(draw_queue, corners.dtype), threads, [threads, *data, count, sizes, eps, *lists], corners)
-    launch(unpack, pixels, [keys_w, faces_w, as_warp(face_idx.view(-1))], like=corners)
+        inputs = [*data, valid, count, sizes, eps, *lists]
+        _shared(draw_small, corners.dtype)(len(corners), *inputs, like=corners)
+        inputs = [threads, *data, count, sizes, eps, *lists]
+        _shared(draw_queue, corners.dtype)(threads, *inputs, like=corners)
+    launch(unpack, pixels, [keys, faces, face_idx], like=corners)
     return face_idx
 
 
-def _launch(kernel: Any, dim: int, inputs: list[Any], like: torch.Tensor) -> None:
-    """Launch a kernel whose writes are not disjoint: one thread on a CPU."""
-    if like.device.type == "cpu":
-        wp.launch(kernel, dim, [0, *inputs], device="cpu")
-    else:
-        launch(kernel, dim, inputs, like=like)
+@cache
+def _shared(kernel: Any, dtype: torch.dtype) -> Launcher:
+    """Launches a kernel whose writes are not disjoint: one thread on a CPU."""
+    return Launcher(of_type(kernel, dtype), disjoint=False)
 
 
 def _find_on_cpu(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..tensors import as_warp, check_number, check_same_device, check_tensor, check_whole, launch, of_type, use_warp
+from ..tensors import check_number, check_same_device, check_tensor, check_whole, launch, of_type, use_warp
 from ._sorting import stable_order
 from .face_samples import pixel_centres
 from .soft_mask_kernels import TILE, count_tiles, feel, join, list_tiles, pull
@@ -50,7 +50,7 @@ def _pairs(corners: torch.Tensor, background: torch.Tensor, boxlen: float | int)
     padded = torch.nn.functional.pad(background, (0, across * tile - width, 0, down * tile - height))
     is_open = padded.reshape(batch, down, tile, across, tile).any(4).any(2)
     tiles = torch.empty(len(corners), dtype=torch.int32, device=corners.device)
-    given = [as_warp(corners), as_warp(is_open), len(corners) // batch, width, height, boxlen, as_warp(tiles)]
+    given = [corners, is_open.contiguous(), len(corners) // batch, width, height, boxlen, tiles]
     launch(of_type(count_tiles, corners.dtype), len(corners), given, like=corners)
     ends = tiles.cumsum(0)
     total = int(ends[-1])  # the host waits here: the lists are as long as this
@@ -59,8 +59,7 @@ def _pairs(corners: torch.Tensor, background: torch.Tensor, boxlen: float | int)
             f"{total} pairs of a face and a tile are too many; make boxlen ({boxlen}) or the batch smaller"
         )
     slots, tile_of = torch.empty((2, total), dtype=torch.int32, device=corners.device)
-    lists = [as_warp(ends), as_warp(slots), as_warp(tile_of)]
-    launch(of_type(list_tiles, corners.dtype), len(corners), [*given, *lists], like=corners)
+    launch(of_type(list_tiles, corners.dtype), len(corners), [*given, ends, slots, tile_of], like=corners)
     return _Pairs(tiles, ends, slots, tile_of, (down, across))
 
 
@@ -85,8 +84,8 @@ def _walk(
         kinds = (corners.dtype, torch.int64, torch.uint8)
         hits = [torch.zeros((0, 0), dtype=kind, device=corners.device) for kind in kinds]
     inputs = [
-        as_warp(corners), as_warp(selected), as_warp(pairs.slots), as_warp(order), as_warp(start), down, across,
-        len(corners) // batch, knum, sigmainv, boxlen, as_warp(left_over), as_warp(last), *map(as_warp, hits),
+        corners, selected.contiguous(), pairs.slots, order, start, down, across,
+        len(corners) // batch, knum, sigmainv, boxlen, left_over, last, *hits,
     ]  # fmt: skip
     launch(of_type(feel, corners.dtype), count_of_tiles * int(TILE) ** 2, inputs, like=corners)
     return left_over, last
@@ -111,12 +110,11 @@ class _SoftMask(torch.autograd.Function):
         sums = corners.new_empty((len(slots), 6))
         out = torch.empty_like(corners)
         inputs = [
-            as_warp(corners), as_warp(slots), as_warp(tile_of), down, across, len(corners) // len(last), sigmainv,
-            boxlen, as_warp(left_over), as_warp(last), as_warp(grad), as_warp(sums),
+            corners, slots, tile_of, down, across, len(corners) // len(last), sigmainv,
+            boxlen, left_over, last, grad.contiguous(), sums,
         ]  # fmt: skip
         launch(of_type(pull, grad.dtype), len(slots), inputs, like=grad)
-        joined = [as_warp(tiles), as_warp(ends), as_warp(sums), as_warp(out)]
-        launch(of_type(join, grad.dtype), 6 * len(corners), joined, like=grad)
+        launch(of_type(join, grad.dtype), 6 * len(corners), [tiles, ends, sums, out], like=grad)
         return out, None, None
 
 

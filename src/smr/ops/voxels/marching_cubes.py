@@ -12,7 +12,7 @@ import torch
 import warp as wp
 
 from ..segments import group_rows, segment_sum
-from ..tensors import FLOATS, as_warp, check_finite, check_tensor, launch, use_warp
+from ..tensors import FLOATS, check_finite, check_tensor, launch, use_warp
 from . import cube_kernels, cube_torch
 
 _LARGEST = 2**31
@@ -64,23 +64,23 @@ def _find(values: torch.Tensor, iso: float, above: bool, outside: float | None) 
     signs = torch.empty(size[0] * size[1] * words * 4, dtype=torch.uint8, device=device)
     fill = 255 if outside is not None and ((outside > iso) if above else (outside < iso)) else 0
     shape = wp.vec3i(*size)
-    inputs = [as_warp(values.reshape(-1)), shape, words, iso, above, fill]
-    launch(cube_kernels.PACK_SIGNS[values.dtype], signs.numel(), inputs, outputs=[as_warp(signs)], like=values)
+    inputs = [values, shape, words, iso, above, fill]
+    launch(cube_kernels.PACK_SIGNS[values.dtype], signs.numel(), inputs, outputs=[signs], like=values)
 
     border = 0 if outside is not None else 1
     cells = (size[0] - 1) * (size[1] - 1) * words
     counts = torch.empty(2, cells, dtype=torch.int32, device=device)
     tables = cube_kernels.tables_on(device)
-    grid = [wp.from_torch(signs.view(torch.int32), dtype=wp.uint32), shape, words, border]
-    launch(
-        cube_kernels.count, cells, [*grid, tables.counts], outputs=[as_warp(counts[0]), as_warp(counts[1])], like=values
-    )
-    ends = counts.cumsum(dim=1, dtype=torch.int32)
+    grid = [signs.view(torch.int32), shape, words, border]
+    launch(cube_kernels.count, cells, [*grid, tables.counts], outputs=[counts[0], counts[1]], like=values)
+    ends = torch.empty_like(counts)
+    for kind in range(2):  # one row at a time, which torch does in one pass over a GPU
+        torch.cumsum(counts[kind], 0, dtype=torch.int32, out=ends[kind])
     vertex_count, face_count = ends[:, -1].tolist()  # the host waits here
     edges = torch.empty(vertex_count, dtype=torch.int64, device=device)
     faces = torch.empty(face_count * 3, dtype=torch.int64, device=device)
-    inputs = [*grid, *tables.all, as_warp(ends[0]), as_warp(ends[1]), as_warp(counts[1])]
-    launch(cube_kernels.emit, cells, inputs, outputs=[as_warp(edges), as_warp(faces)], like=values)
+    inputs = [*grid, *tables.all, ends[0], ends[1], counts[1]]
+    launch(cube_kernels.emit, cells, inputs, outputs=[edges, faces], like=values)
     return edges, faces.reshape(-1, 3)
 
 
@@ -96,9 +96,8 @@ class _Crossings(torch.autograd.Function):
             return place.to(values.dtype).scatter_add(1, axis[:, None], ((iso - a) / (b - a))[:, None])
         positions = values.new_empty(len(edges), 3)
         size = wp.vec3i(*(n + 2 for n in values.shape))
-        inputs = [as_warp(edges), as_warp(values.reshape(-1)), size, iso, 0.0 if outside is None else outside]
-        outputs = [as_warp(positions.reshape(-1))]
-        launch(cube_kernels.PLACE[values.dtype], len(edges), inputs, outputs=outputs, like=values)
+        inputs = [edges, values.contiguous(), size, iso, 0.0 if outside is None else outside]
+        launch(cube_kernels.PLACE[values.dtype], len(edges), inputs, outputs=[positions], like=values)
         return positions
 
     @staticmethod

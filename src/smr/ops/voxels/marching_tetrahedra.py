@@ -78,9 +78,8 @@ def marching_tetrahedra(
     case = case[crossing]
     ends = tetrahedra[crossing][:, _EDGES].sort(dim=2).values
     crossed = above[ends[..., 0]] != above[ends[..., 1]]
-    keys, number = torch.unique(
-        ends[crossed] @ torch.tensor([len(vertices), 1], device=ends.device), return_inverse=True
-    )
+    first, second = ends[crossed].unbind(1)
+    keys, number = torch.unique(first * len(vertices) + second, return_inverse=True)
     numbers = torch.full(crossed.shape, -1, device=vertices.device)
     numbers[crossed] = number
 

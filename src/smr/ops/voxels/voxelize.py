@@ -11,8 +11,9 @@ import math
 import torch
 import warp as wp
 
+from ..launches import Launcher
 from ..mesh.faces import check_mesh, index_vertices_by_faces
-from ..tensors import as_warp, launch, use_warp, warp_device
+from ..tensors import launch, use_warp
 from . import voxelize_kernels, voxelize_torch
 from .grids import check_shape
 
@@ -20,6 +21,7 @@ _ITEMS = 1 << 18
 """Work items on a GPU, each of which takes every so manieth row."""
 _LARGEST = 2**31
 _FAR = 2.0**30
+_CROSS = Launcher(voxelize_kernels.cross, disjoint=False)
 
 
 def voxelize_surface(vertices: torch.Tensor, faces: torch.Tensor, shape: tuple[int, int, int]) -> torch.Tensor:
@@ -106,10 +108,9 @@ def _rows(corners: torch.Tensor, shape: wp.vec3i, solid: bool) -> tuple[list[obj
     """The corners and where each face's rows end, for the kernels that walk over the rows; and those ends."""
     triangles = corners.shape[0] * corners.shape[1]
     counts = torch.empty(triangles, dtype=torch.int32, device=corners.device)
-    points = as_warp(corners.reshape(-1, 3), wp.vec3d)
-    launch(voxelize_kernels.count_rows, triangles, [points, shape, solid], outputs=[as_warp(counts)], like=corners)
+    launch(voxelize_kernels.count_rows, triangles, [corners, shape, solid], outputs=[counts], like=corners)
     ends = counts.cumsum(0)
-    return [points, as_warp(ends), corners.shape[1], shape], ends
+    return [corners, ends, corners.shape[1], shape], ends
 
 
 def _items(corners: torch.Tensor, ends: torch.Tensor) -> int:
@@ -122,15 +123,11 @@ def _mark(corners: torch.Tensor, grid: torch.Tensor) -> None:
     inputs, ends = _rows(corners, shape, False)
     items = _items(corners, ends)
     # several items may set the same voxel: all to the same value, so the order does not matter
-    launch(voxelize_kernels.mark, items, [*inputs, items], outputs=[as_warp(grid.reshape(-1))], like=corners)
+    launch(voxelize_kernels.mark, items, [*inputs, items], outputs=[grid], like=corners)
 
 
 def _cross(corners: torch.Tensor, steps: torch.Tensor) -> None:
     shape = wp.vec3i(steps.shape[1], steps.shape[2], steps.shape[3] - 1)
     inputs, ends = _rows(corners, shape, True)
     items = _items(corners, ends)
-    result = as_warp(steps.reshape(-1))
-    if corners.device.type == "cpu":  # Warp's atomics are safe on a GPU only
-        wp.launch(voxelize_kernels.cross, items, [0, *inputs, items], [result], device=warp_device(corners))
-    else:
-        launch(voxelize_kernels.cross, items, [*inputs, items], outputs=[result], like=corners)
+    _CROSS(items, *inputs, items, steps, like=corners)
