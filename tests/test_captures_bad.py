@@ -412,7 +412,7 @@ def test_a_video_in_place_of_frames(tmp_path: Path) -> None:
     with pytest.raises(SmrError, match=r"ffmpeg -noautorotate -i \".*rgb.mp4\" .*rgb/%06d.jpg"):
         read_capture(tmp_path)
     pytest.importorskip("av")
-    with pytest.raises(SmrError, match="rgb.mp4 cannot be decoded"):
+    with pytest.raises(SmrError, match=r"rgb\.mp4 cannot be decoded"):
         read_capture(tmp_path / "rgb.mp4")
 
 
