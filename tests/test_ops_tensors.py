@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import no_type_check
 
 import numpy as np
@@ -117,3 +119,8 @@ def test_launches_cover_every_item(count: int, device: str) -> None:
     result = torch.zeros_like(values)
     tensors.launch(_double, count, [tensors.as_warp(values)], outputs=[tensors.as_warp(result)], like=values)
     assert torch.equal(result, 2 * values)
+
+
+def test_importing_the_operations_starts_warp() -> None:
+    code = "import smr.ops.tensors, warp; assert warp._src.context.runtime is not None"
+    subprocess.run([sys.executable, "-c", code], check=True)

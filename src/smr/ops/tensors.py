@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import warp as wp
 
+from .. import arrays  # noqa: F401  (starts Warp)
 from ..errors import SmrError
 
 FLOATS = (torch.float32, torch.float64)
