@@ -69,22 +69,27 @@ def test_kernels_and_plain_torch_agree(
 ) -> None:
     corners, selected = scattered(60, dtype, device=device)
     settings = {"sigmainv": 200, "boxlen": 0.15, "knum": knum}
-    weight = torch.rand(selected.shape, dtype=dtype, device=device)
-    results = []
+    both = []
+    for kernels in ("warp", "torch"):
+        monkeypatch.setenv("SMR_KERNELS", kernels)
+        both.append(soft_mask_hits(corners, selected, **settings))
+    (mask, hits), (plain_mask, plain_hits) = both
+    assert torch.equal(hits.face, plain_hits.face)
+    other = hits.nearest != plain_hits.nearest  # two parts of a face are as near: their gradients differ
+    assert other.float().mean() < 1e-3
+    torch.testing.assert_close(hits.probability, plain_hits.probability, rtol=0, atol=1e-5)
+    torch.testing.assert_close(mask, plain_mask, rtol=0, atol=1e-5)
+
+    weight = torch.rand(selected.shape, dtype=dtype, device=device) * ~other.any(dim=-1)
+    gradients = []
     for kernels in ("warp", "torch"):
         monkeypatch.setenv("SMR_KERNELS", kernels)
         moving = corners.clone().requires_grad_()
         mask = soft_mask(moving, selected, **settings)
         (mask * weight).sum().backward()
-        same, hits = soft_mask_hits(corners, selected, **settings)
-        assert torch.equal(same, mask.detach())
-        results.append((hits, mask.detach(), moving.grad))
-    (hits, mask, grad), (plain_hits, plain_mask, plain_grad) = results
-    assert torch.equal(hits.face, plain_hits.face)
-    assert (hits.nearest != plain_hits.nearest).float().mean() < 1e-3  # where two parts are as near
-    torch.testing.assert_close(hits.probability, plain_hits.probability, rtol=0, atol=1e-5)
-    torch.testing.assert_close(mask, plain_mask, rtol=0, atol=1e-5)
-    torch.testing.assert_close(grad, plain_grad, rtol=1e-3, atol=1e-3)
+        assert torch.equal(mask.detach(), both[len(gradients)][0])
+        gradients.append(moving.grad)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-3, atol=1e-3)
 
 
 def test_gradients_are_those_of_finite_differences(device: str) -> None:
