@@ -20,6 +20,8 @@ from .pairs import colmap_camera
 
 ENOUGH = 0.9
 """Share of the photos that must be in the model before relaxed settings are tried."""
+REPEATABLE_PHOTOS = 150
+"""Up to so many photos mapping runs on one thread, so that it repeats."""
 LOSS_PIXELS = 0.5
 """Residuals beyond this count less and less in the last refinement (Cauchy)."""
 CENTER_PHOTOS = 4
@@ -119,6 +121,11 @@ def _incremental(job: Job, folder: Path, tell: Tell, *, relaxed: bool = False) -
     return list(models.values())
 
 
+def _threads(job: Job) -> int:
+    """One, with which the same photos give the same poses to the last bit; all cores where that would take too long."""
+    return 1 if len(job.photos) <= REPEATABLE_PHOTOS else job.threads
+
+
 def _global(job: Job, folder: Path, tell: Tell) -> list[pycolmap.Reconstruction]:
     tell("poses", 0, 1)
     if any(not camera.prior for camera in job.cameras):
@@ -134,7 +141,7 @@ def _global(job: Job, folder: Path, tell: Tell) -> list[pycolmap.Reconstruction]
         copied = folder / "database.db"
     options = pycolmap.GlobalPipelineOptions()
     options.random_seed = job.seed
-    options.num_threads = job.threads
+    options.num_threads = _threads(job)
     refined = not all(camera.known for camera in job.cameras)
     options.mapper.bundle_adjustment.refine_focal_length = refined
     options.mapper.bundle_adjustment.refine_extra_params = refined
@@ -171,7 +178,7 @@ def pipeline_options(job: Job) -> pycolmap.IncrementalPipelineOptions:
     options.random_seed = job.seed
     options.mapper.random_seed = job.seed
     options.triangulation.random_seed = job.seed
-    options.num_threads = job.threads
+    options.num_threads = _threads(job)
     options.triangulation.ignore_two_view_tracks = len(job.photos) > FEW
     options.constant_cameras = {index + 1 for index, camera in enumerate(job.cameras) if camera.known}
     return options
@@ -220,7 +227,7 @@ def _adjusted(job: Job, model: pycolmap.Reconstruction, *, center: bool) -> pyco
     options.refine_principal_point = center
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     options.ceres.loss_function_scale = LOSS_PIXELS
-    options.ceres.solver_options.num_threads = job.threads
+    options.ceres.solver_options.num_threads = _threads(job)
     config = pycolmap.BundleAdjustmentConfig()
     for image in model.reg_image_ids():
         config.add_image(image)

@@ -50,8 +50,8 @@ def find_poses(
         config: Matching, mapping, and what the user says about the scale.
         folder: Where features and matches are kept, so that a stopped run continues.
         track: Progress.
-        seed: Start of every random number. The result is the same for the same seed on the same machine, where
-            pycolmap uses as many threads.
+        seed: Start of every random number. The result is the same for the same seed on the same machine for up to
+            150 photos; above that mapping uses all cores, and their order matters.
 
     Returns:
         The capture with the photos that have a pose, and the report.
