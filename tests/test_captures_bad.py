@@ -70,6 +70,7 @@ def test_photos_without_a_focal_length_say_that_it_is_assumed(tmp_path: Path) ->
 
 
 def test_heic_photos(tmp_path: Path) -> None:
+    pytest.importorskip("pillow_heif")
     (tmp_path / "IMG_1.HEIC").write_bytes(b"x")
     with pytest.raises(SmrError, match="no usable frame is left"):
         read_capture(tmp_path)

@@ -170,6 +170,19 @@ def test_another_size_than_the_camera_is_refused(tmp_path: Path) -> None:
         decode_depth(depth_map(tmp_path / "a.png", (64, 48), 1000.0))
 
 
+@pytest.mark.parametrize("offset", [2**64 - 1, 2**63, 2**40])
+def test_an_offset_past_any_size_is_named(tmp_path: Path, offset: int) -> None:
+    path = tmp_path / "a.exr"
+    save(path, wave().astype(np.float32))
+    content = bytearray(path.read_bytes())
+    rows = range(len(content) - 8)  # the table of 48 / 16 offsets ends where the first of them points to
+    table = next(row for row in rows if int.from_bytes(content[row : row + 8], "little") == row + 8 * 3)
+    content[table : table + 8] = offset.to_bytes(8, "little")
+    path.write_bytes(content)
+    with pytest.raises(SmrError, match="cannot be decoded: a block of lines lies outside"):
+        decode_depth(depth_map(path, (64, 48), 1000.0))
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of damaged tags
 @pytest.mark.parametrize("ending", [".png", ".jpg", ".tif", ".exr", ".npy", ".pgm", ".bmp"])
 @given(data=st.data())

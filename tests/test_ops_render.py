@@ -172,7 +172,8 @@ def test_rays_enter_and_leave_a_closed_surface(seed, near_by):
     away = ((torch.linalg.cross(b - a, c - a) * a).sum(-1) > 0)[found.pix_to_face.clamp(min=0)]
     twice = layers == 2
     assert (away[..., 0] ^ away[..., 1])[twice].all()
-    assert (found.zbuf[..., 1] >= found.zbuf[..., 0])[twice].all()
+    # corners are snapped to 1/256 pixel: at the outline, where both faces are edge-on, the ray may pass beside them
+    assert (found.zbuf[..., 1] >= found.zbuf[..., 0] - 1e-3)[twice].all()
 
 
 def test_layers_are_what_a_ray_meets_in_order():

@@ -142,6 +142,7 @@ def test_a_voxel_size_that_needs_more_memory_than_there_is_is_refused_with_one_t
 
 
 def test_photos_too_far_apart_are_refused_with_a_true_sentence(scene, tmp_path):
+    pytest.importorskip("pycolmap")
     shutil.copytree(scene.folder / "color", tmp_path / "photos")
     with pytest.raises(SmrError, match=r"(Only 2 of \d+ photos could be joined|No two of the)"):
         reconstruct(tmp_path / "photos", tmp_path / "model.usdz")

@@ -155,7 +155,7 @@ def _binary_cameras(path: Path) -> dict[int, Camera]:
             at += 24 + 8 * COLMAP_COUNTS[model]
             camera = camera_of_parameters(COLMAP_IDS[model], parameters, (width, height), path)
             cameras[camera_id] = checked(camera, path)
-    except struct.error:
+    except (struct.error, OverflowError):
         raise _damaged(path, "it is truncated") from None
     return cameras
 
@@ -175,7 +175,7 @@ def _binary_views(path: Path) -> _Views:
             at = end + 9 + 24 * points
             if at > len(content):
                 raise _damaged(path, "it is truncated")
-    except (struct.error, ValueError):
+    except (struct.error, OverflowError, ValueError):
         raise _damaged(path, "it is truncated") from None
     return views
 

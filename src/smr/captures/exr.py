@@ -51,7 +51,7 @@ def read_exr(path: Path) -> Float32[np.ndarray, "h w"]:
     try:
         offsets = struct.unpack_from(f"<{chunks}Q", content, header.end)
         for offset in offsets:
-            row, size = struct.unpack_from("<iI", content, offset)
+            row, size = struct.unpack_from("<iI", content, min(offset, len(content) - 8))
             first = row - header.top
             count = min(lines, header.height - first)
             if first < 0 or count <= 0 or offset + 8 + size > len(content):
